@@ -151,7 +151,7 @@ struct ControllerSetup {
   }
 
   /// Adds the command of `step` to the queue.
-  func enqueue(_ step: Step, into commands: inout CommandQueue<HostCommand>) {
+  func enqueue(_ step: Step, into commands: inout HostCommands) {
     let context = HostCommand.setup(step)
     switch step {
     case .reset: commands.enqueue(Reset(), context: context)
