@@ -154,7 +154,7 @@ final class BluetoothSystem: HostOwner {
     case .connectFailed(let address, let status): connectFailed(address, status)
     case .disconnected(let connection, let reason): disconnected(connection, reason)
     case .connectionParametersChanged: break
-    case .rssi(let connection, let token, let result): rssiRead(connection, token, result)
+    case .rssi(let connection, let token, let value, let status): rssiRead(connection, token, value, status)
     case .commandsSent(let connection, let count): link(of: connection)?.commandsSent(count, in: self)
     case .notificationsSent(let connection, let count): notificationsSent(connection, count)
     }

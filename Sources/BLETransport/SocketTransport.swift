@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import BLECore
+import BLECore
 public import BLEHCI
 import Glibc
 
@@ -94,8 +94,8 @@ public final class SocketTransport: HCITransport {
     guard descriptor >= 0 else { return }
     while sent < outgoing.count {
       let count = unsafe outgoing.bytes.withUnsafeBytes { bytes in
-        guard let base = unsafe bytes.baseAddress else { return 0 }
-        return unsafe Glibc.send(descriptor, base + sent, bytes.count - sent, Int32(MSG_NOSIGNAL.rawValue))
+        guard let base = bytes.baseAddress else { return 0 }
+        return unsafe Glibc.send(descriptor, base + sent, bytes.count - sent, Int32(MSG_NOSIGNAL))
       }
       if count < 0, errno == EINTR { continue }
       guard count > 0 else {
@@ -129,7 +129,7 @@ public final class SocketTransport: HCITransport {
 
   private func parse(_ count: Int) {
     do {
-      try parser.parse(input.span.bytes.extracting(0..<count)) { inbox.append($0, $1) }
+      try parser.receive(input.span.bytes.extracting(0..<count)) { inbox.append($0, $1) }
     } catch {
       fail(HCITransportError("\(name): not an HCI stream: \(error)"))
     }
