@@ -158,7 +158,8 @@ extension RadioWorld {
     receivers.removeAll(keepingCapacity: true)
     for index in listeners[channel] where hears(endpoints[Int(index)], packet) { receivers.append(index) }
     if let observer {
-      observer.observe(info(packet), pdu: packet.pdu.span.bytes)
+      let pdu = packet.pdu
+      observer.observe(info(packet), pdu: pdu.span.bytes)
     }
     deliver(packet)
     endpoints[Int(packet.endpoint.index)].user?.transmissionEnded()
