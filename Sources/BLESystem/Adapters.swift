@@ -120,8 +120,8 @@ final class AdapterPool: Sendable {
     case .virtual(let name):
       if state.radio == nil { state.radio = VirtualRadioLoop() }
       guard let radio = state.radio else { return nil }
-      return LocalAdapter(loop: radio.loop, ownsLoop: false, identity: secret) { adapter in
-        radio.system(name, spec, secret, configuration, capture, adapter)
+      return LocalAdapter(loop: radio.loop, ownsLoop: false, identity: secret) { replica in
+        radio.system(name, spec, secret, replica, configuration, capture)
       }
     case .tcp(let host, let port):
       return remote(.tcp(host: host, port: port), spec, secret, configuration, capture)
@@ -135,11 +135,11 @@ final class AdapterPool: Sendable {
     _ capture: String?
   ) -> LocalAdapter? {
     guard let loop = EventLoop(name: "ble \(spec)") else { return nil }
-    return LocalAdapter(loop: loop, ownsLoop: true, identity: identity) { _ in
+    return LocalAdapter(loop: loop, ownsLoop: true, identity: identity) { replica in
       let file = openCapture(capture, loop)
       return BluetoothSystem(
-        name: spec.description, scheduler: loop, identity: identity, deviceName: Adapters.deviceName(),
-        configuration: configuration
+        name: spec.description, scheduler: loop, identity: identity, replica: replica,
+        deviceName: Adapters.deviceName(), configuration: configuration
       ) { completion in
         SocketTransport.connect(to: address, loop: loop) { result in
           completion(result.map { wrap($0, file) })
@@ -215,8 +215,8 @@ final class VirtualRadioLoop: @unchecked Sendable {
 
   /// A system on the controller `name`. On the loop.
   func system(
-    _ name: String, _ spec: AdapterSpec, _ identity: PeerIdentity, _ configuration: HostConfiguration,
-    _ capture: String?, _ adapter: LocalAdapter?
+    _ name: String, _ spec: AdapterSpec, _ identity: PeerIdentity, _ replica: SystemReplica,
+    _ configuration: HostConfiguration, _ capture: String?
   ) -> BluetoothSystem {
     let pump = pump ?? RadioPump(loop: loop)
     self.pump = pump
@@ -227,8 +227,8 @@ final class VirtualRadioLoop: @unchecked Sendable {
     let file = AdapterPool.openCapture(capture, loop)
     var controllers: [VirtualController] = []
     return BluetoothSystem(
-      name: spec.description, scheduler: pump.simulator, identity: identity, deviceName: Adapters.deviceName(),
-      configuration: configuration
+      name: spec.description, scheduler: pump.simulator, identity: identity, replica: replica,
+      deviceName: Adapters.deviceName(), configuration: configuration
     ) { completion in
       let pair = HCITransportPair(scheduler: pump.simulator)
       controllers.removeAll()
@@ -250,7 +250,7 @@ final class LocalAdapter: @unchecked Sendable {
   /// `make` runs on the loop.
   init(
     loop: EventLoop, ownsLoop: Bool, identity: PeerIdentity,
-    make: @escaping @Sendable (LocalAdapter?) -> BluetoothSystem
+    make: @escaping @Sendable (SystemReplica) -> BluetoothSystem
   ) {
     self.loop = loop
     self.ownsLoop = ownsLoop
@@ -258,8 +258,7 @@ final class LocalAdapter: @unchecked Sendable {
     let replica = replica
     loop.execute { [weak self] in
       guard let self else { return }
-      let system = make(self)
-      system.replica = replica
+      let system = make(replica)
       self.system = system
       system.start()
     }

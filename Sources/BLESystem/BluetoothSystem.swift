@@ -61,7 +61,7 @@ final class BluetoothSystem: HostOwner {
   private static let firstRetry = TimeSpan.milliseconds(100)
 
   init(
-    name: String, scheduler: any Scheduler, identity: PeerIdentity, deviceName: String,
+    name: String, scheduler: any Scheduler, identity: PeerIdentity, replica: SystemReplica, deviceName: String,
     configuration: HostConfiguration, opener: @escaping TransportOpener
   ) {
     self.name = name
@@ -70,7 +70,7 @@ final class BluetoothSystem: HostOwner {
     self.deviceName = deviceName
     self.configuration = configuration
     self.opener = opener
-    replica = SystemReplica { identity.address(of: $0) }
+    self.replica = replica
     peers = PeerTable(identity: identity, replica: replica)
     scan = ScanMerger()
   }

@@ -227,12 +227,13 @@ extension BluetoothSystem {
     guard let host, let request = local.requests[id], request.session == session.id else { return }
     local.requests[id] = nil
     let database = host.database
+    let octets = value ?? []
     host.perform(on: request.connection) { bearer, now in
       if code != 0 {
         bearer.reject(
           request.bearerID, error: ATTError(rawValue: code), handle: request.handle, database: database, now: now)
       } else if request.isRead {
-        bearer.respondToRead(request.bearerID, value: (value ?? []).span.bytes, database: database, now: now)
+        bearer.respondToRead(request.bearerID, value: octets.span.bytes, database: database, now: now)
       } else {
         bearer.respondToWrite(request.bearerID, database: database, now: now)
       }

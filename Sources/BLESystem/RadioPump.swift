@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import BLERadio
+import BLERadio
 public import BLETransport
-import BLECore
+public import BLECore
 
 /// Paces a radio's simulated time by the wall clock, on an event loop.
 ///
@@ -10,7 +10,7 @@ import BLECore
 /// is busy) does not make up for it: simulated time slips, so that no link times out for want of attention.
 public final class RadioPump {
   public let loop: EventLoop
-  public let simulator = Simulator()
+  let simulator = Simulator()
   private var timer: (any SchedulerTimer)?
   /// Wall time minus simulated time, in nanoseconds.
   private var offset: Int64

@@ -128,8 +128,13 @@ public final class SocketTransport: HCITransport {
   }
 
   private func parse(_ count: Int) {
+    // Taken out of the object for the time of the parse.
+    var octets: [UInt8] = []
+    swap(&octets, &input)
+    defer { swap(&octets, &input) }
     do {
-      try parser.receive(input.span.bytes.extracting(0..<count)) { inbox.append($0, $1) }
+      let bytes = octets.span.bytes
+      try parser.receive(bytes.extracting(0..<count)) { inbox.append($0, $1) }
     } catch {
       fail(HCITransportError("\(name): not an HCI stream: \(error)"))
     }
