@@ -30,16 +30,18 @@ final class AirPacket: SimulatorEventHandler {
   fileprivate(set) var pdu: [UInt8] = []
   fileprivate var endpoint = EndpointID(index: 0, generation: 0)
   private unowned let world: RadioWorld
+  private let simulator: Simulator
   fileprivate private(set) var event: SimulatorEvent?
 
   fileprivate init(_ world: RadioWorld) {
     self.world = world
+    simulator = world.simulator
     pdu.reserveCapacity(LinkLayer.pduCountMax)
-    event = world.simulator.makeEvent(self)
+    event = simulator.makeEvent(self)
   }
 
   deinit {
-    if let event { world.simulator.release(event) }
+    if let event { simulator.release(event) }
   }
 
   func handleEvent(_ argument: UInt32) { world.land(self) }

@@ -100,7 +100,7 @@ extension VirtualController {
     case 0x041D: readRemoteVersion(parameters)
     case 0x0C01:
       status(SetEventMask.self, parameters) {
-        settings.eventMask.bits = $0.eventMask; return .success
+        settings.eventMask = $0.eventMask; return .success
       }
     case 0x0C03: reset(parameters)
     case 0x0C2D: readTransmitPowerLevel(parameters)
@@ -179,7 +179,7 @@ extension VirtualController {
     switch opcode {
     case 0x2001:
       status(LESetEventMask.self, parameters) {
-        settings.leEventMask.bits = $0.leEventMask; return .success
+        settings.leEventMask = $0.leEventMask; return .success
       }
     case 0x2002:
       complete(LEReadBufferSize.self, parameters) { _ in
@@ -192,7 +192,8 @@ extension VirtualController {
           leACLDataPacketLength: UInt16(Self.aclPacketLength), totalNumLEACLDataPackets: UInt8(Self.aclPacketCount),
           isoDataPacketLength: 0, totalNumISODataPackets: 0)
       }
-    case 0x2003: complete(LEReadLocalSupportedFeatures.self, parameters) { _ in .init(leFeatures: LinkFeatures.local) }
+    case 0x2003:
+      complete(LEReadLocalSupportedFeatures.self, parameters) { _ in .init(leFeatures: LEFeatures.local.rawValue) }
     case 0x201C: complete(LEReadSupportedStates.self, parameters) { _ in .init(leStates: Self.supportedStates) }
     case 0x2017: encrypt(parameters)
     case 0x2018: complete(LERand.self, parameters) { _ in .init(randomNumber: hostRandom.next()) }

@@ -3,18 +3,6 @@
 import BLECore
 import BLEHCI
 
-/// Event masks (Vol 4 Part E 7.3.1, 7.8.1).
-struct EventMask: Hashable {
-  var bits: UInt64
-
-  /// What holds after Reset.
-  static let initial = EventMask(bits: 0x0000_1FFF_FFFF_FFFF)
-  static let leInitial = EventMask(bits: 0x1F)
-
-  /// The bit of an event code or a subevent code: the code minus 1.
-  func contains(_ code: UInt8) -> Bool { code >= 1 && code <= 64 && bits >> UInt64(code - 1) & 1 == 1 }
-}
-
 extension VirtualController {
   // MARK: - Sending
 
@@ -43,12 +31,12 @@ extension VirtualController {
   private func isWanted(_ code: HCIEventCode) -> Bool {
     switch code {
     case .commandComplete, .commandStatus, .numberOfCompletedPackets: true
-    default: settings.eventMask.contains(code.rawValue)
+    default: settings.eventMask & EventMask.bit(code) != 0
     }
   }
 
   private func isWanted(_ subevent: LESubevent) -> Bool {
-    isWanted(HCIEventCode.leMeta) && settings.leEventMask.contains(subevent.rawValue)
+    isWanted(HCIEventCode.leMeta) && settings.leEventMask & LEEventMask.bit(subevent) != 0
   }
 
   /// Number Of Completed Packets of one connection, written without an intermediate list.
@@ -86,7 +74,7 @@ extension VirtualController {
     _ status: HCIStatus, _ handle: ConnectionHandle, _ role: ConnectionRole, _ peer: DeviceAddress,
     _ parameters: ConnectionParameters, clockAccuracy: UInt8
   ) {
-    if settings.leEventMask.contains(LESubevent.enhancedConnectionComplete.rawValue) {
+    if settings.leEventMask & LEEventMask.bit(.enhancedConnectionComplete) != 0 {
       send(
         LEEnhancedConnectionComplete(
           status: status, connectionHandle: handle, role: role, peerAddressType: peer.type, peerAddress: peer.address,

@@ -3,16 +3,12 @@
 import BLECore
 import BLEHCI
 
-/// What the local device's Link Layer can do: feature bits of Vol 6 Part B 4.6.
-enum LinkFeatures {
-  static let extendedReject: UInt64 = 1 << 2
-  static let peripheralInitiatedFeaturesExchange: UInt64 = 1 << 3
-  static let dataPacketLengthExtension: UInt64 = 1 << 5
-  static let channelSelectionAlgorithm2: UInt64 = 1 << 14
-
-  /// Everything this controller does.
-  static let local =
-    extendedReject | peripheralInitiatedFeaturesExchange | dataPacketLengthExtension | channelSelectionAlgorithm2
+extension LEFeatures {
+  /// Everything that this controller does.
+  static let local: LEFeatures = [
+    .extendedRejectIndication, .peripheralInitiatedFeaturesExchange, .dataPacketLengthExtension,
+    .extendedScannerFilterPolicies, .channelSelectionAlgorithm2,
+  ]
 }
 
 /// What LL_VERSION_IND says of this controller: 5.3, no assigned company.
@@ -143,7 +139,8 @@ struct LinkControl {
         actions.append(.reportFeatures(.success, remoteFeatures))
       } else {
         state = awaiting
-        actions.append(.send(isCentral ? .featureReq(LinkFeatures.local) : .peripheralFeatureReq(LinkFeatures.local)))
+        actions.append(
+          .send(isCentral ? .featureReq(LEFeatures.local.rawValue) : .peripheralFeatureReq(LEFeatures.local.rawValue)))
       }
     case .versionExchange:
       if remoteVersion != nil {
@@ -261,7 +258,7 @@ struct LinkControl {
 
   private mutating func answerFeatures(_ features: UInt64, into actions: inout [Action]) {
     remoteFeatures = features
-    actions.append(.send(.featureRsp(features & LinkFeatures.local)))
+    actions.append(.send(.featureRsp(features & LEFeatures.local.rawValue)))
   }
 
   private mutating func receiveVersion(

@@ -50,13 +50,13 @@ public final class VirtualController: HCIReceiver {
   private var connectionRandom: SeededGenerator
   private var hopRandom: SeededGenerator
   var hostRandom: SeededGenerator
-  private var advertiserBox: Advertiser?
-  private var observerBox: Observer?
+  private(set) lazy var advertiser = Advertiser(controller: self, world: world, device: device)
+  private(set) lazy var observer = Observer(controller: self, world: world, device: device)
 
   /// Everything that Reset forgets.
   struct Settings {
     var eventMask = EventMask.initial
-    var leEventMask = EventMask.leInitial
+    var leEventMask = LEEventMask.initial
     var randomAddress: BDAddress?
     var scan = Observer.Scan()
     var acceptList: [DeviceAddress] = []
@@ -74,8 +74,6 @@ public final class VirtualController: HCIReceiver {
     connectionRandom = world.generator(device, .accessAddress)
     hopRandom = world.generator(device, .hop)
     hostRandom = world.generator(device, .hostRandom)
-    advertiserBox = Advertiser(controller: self, world: world, device: device)
-    observerBox = Observer(controller: self, world: world, device: device)
     transport.receiver = self
   }
 
@@ -119,27 +117,11 @@ public final class VirtualController: HCIReceiver {
     for link in links { link.abandon() }
     links.removeAll()
     radioUser = nil
-    advertiserBox?.stop()
-    observerBox?.stopAll()
-    advertiserBox = Advertiser(controller: self, world: world, device: device)
-    observerBox = Observer(controller: self, world: world, device: device)
+    advertiser.stop()
+    observer.stopAll()
+    advertiser = Advertiser(controller: self, world: world, device: device)
+    observer = Observer(controller: self, world: world, device: device)
     settings = Settings()
-  }
-
-  /// The Advertising State. Only an initialiser that is still running has none.
-  var advertiser: Advertiser {
-    if let advertiserBox { return advertiserBox }
-    let made = Advertiser(controller: self, world: world, device: device)
-    advertiserBox = made
-    return made
-  }
-
-  /// The Scanning and Initiating State.
-  var observer: Observer {
-    if let observerBox { return observerBox }
-    let made = Observer(controller: self, world: world, device: device)
-    observerBox = made
-    return made
   }
 
   func link(_ handle: ConnectionHandle) -> LinkConnection? {
@@ -286,7 +268,7 @@ public final class VirtualController: HCIReceiver {
   func releaseRadio(_ user: RadioUser) {
     guard radioUser == user else { return }
     radioUser = nil
-    observerBox?.tune()
+    observer.tune()
   }
 
   /// When an event of `link` must be over for the sake of the other connections.
