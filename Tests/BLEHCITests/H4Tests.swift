@@ -55,11 +55,7 @@ struct H4Tests {
         reports += 1
       }
     }
-<<<<<<< HEAD
-    #expect(reports > 30)
-=======
     #expect(reports == 28)
->>>>>>> hci
   }
 
   @Test func allPacketTypesCarryTheirLength() throws {
