@@ -67,6 +67,7 @@ let package = Package(
     .target(
       name: "TestSupport", dependencies: ["BLECore"], path: "Tests/TestSupport", swiftSettings: settings),
     tests("BLECoreTests", ["BLECore"]),
+    tests("BLECryptoTests", ["BLECore", "BLECrypto"]),
     tests("BLEHCITests", ["BLECore", "BLEHCI"]),
     tests("BLEL2CAPTests", ["BLECore", "BLEL2CAP"]),
     tests("BLEGATTTests", ["BLECore", "BLEGATT"]),
@@ -74,7 +75,7 @@ let package = Package(
     tests("BLERadioTests", ["BLECore", "BLEHCI", "BLERadio"]),
     tests("BLEHostTests", ["BLECore", "BLEHCI", "BLEGATT", "BLEHost", "BLERadio"]),
     tests("BLETransportTests", ["BLECore", "BLEHCI", "BLETransport"]),
-    tests("BLESystemTests", ["BLECore", "BLEHCI", "BLEHost", "BLERadio", "BLEStore", "BLESystem"]),
+    tests("BLESystemTests", ["BLECore", "BLECrypto", "BLEHCI", "BLEHost", "BLERadio", "BLEStore", "BLESystem"]),
     tests("BLEProfileTests", ["BLECore", "BLEProfile"]),
     tests("CoreBluetoothTests", ["CoreBluetooth"]),
     tests("EndToEndTests", ["CoreBluetooth"]),
