@@ -67,6 +67,7 @@ let package = Package(
     .target(
       name: "TestSupport", dependencies: ["BLECore"], path: "Tests/TestSupport", swiftSettings: settings),
     tests("BLECoreTests", ["BLECore"]),
+    tests("BLECryptoTests", ["BLECore", "BLECrypto"]),
     tests("BLEHCITests", ["BLECore", "BLEHCI"]),
     tests("BLEL2CAPTests", ["BLECore", "BLEL2CAP"]),
     tests("BLEGATTTests", ["BLECore", "BLEGATT"]),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-
 /// The H4 packet indicator (Vol 4 Part A 2), also used to tell packets apart on transports that have another framing.
 @frozen
 public struct HCIPacketType: RawRepresentable, Hashable, Sendable {

@@ -16,6 +16,8 @@ public protocol HCICommand: WireCodable, Hashable, Sendable {
 /// With a status other than success a controller may send Status alone: then the remaining fields are zero.
 public protocol HCIReturnParameters: WireCodable, Hashable, Sendable {
   var status: HCIStatus { get set }
+  /// Everything else zero: the answer to a command that failed.
+  init(status: HCIStatus)
 }
 
 /// Return parameters that are Status alone.
