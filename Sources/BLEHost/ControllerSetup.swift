@@ -109,7 +109,7 @@ struct ControllerSetup {
     case .supportedCommands:
       info.supportedCommands = (try? ReadLocalSupportedCommands.ReturnParameters.decode(bytes))?.supportedCommands
     case .publicAddress:
-      if let address = (try? ReadBDADDR.ReturnParameters.decode(bytes))?.bdAddr, address != .zero, address != .allOnes {
+      if let address = (try? ReadBDADDR.ReturnParameters.decode(bytes))?.bdADDR, address != .zero, address != .allOnes {
         info.publicAddress = address
       }
     case .leFeatures:

@@ -328,10 +328,10 @@ public final class Host: HCIReceiver {
     guard case .complete(let bytes) = outcome, outcome.statusCode == .success,
       let parameters = try? ReadRSSI.ReturnParameters.decode(bytes)
     else {
-      post(.rssi(connection, token: token, .failure(outcome.statusCode)))
+      post(.rssi(connection, token: token, nil, outcome.statusCode))
       return
     }
-    post(.rssi(connection, token: token, .success(parameters.rssi)))
+    post(.rssi(connection, token: token, parameters.rssi, .success))
   }
 
   // MARK: - Links

@@ -4,6 +4,7 @@ import BLECore
 import BLEGATT
 import BLEHCI
 import BLEL2CAP
+import BLESMP
 
 // What the peers send, and what goes to them: ACL data of Vol 4 Part E 5.4.2, L2CAP frames of Vol 3 Part A 3.1.
 extension Host {
@@ -12,15 +13,17 @@ extension Host {
     guard let header = try? ACLHeader(from: &reader), Int(header.dataLength) == reader.remaining,
       let connection = connection(header.connectionHandle)
     else { return }
-    let isFirst = header.boundary != .continuing
-    switch connection.assembler.receive(isFirst: isFirst, reader.rest()) {
-    case .frame(let channel): receiveFrame(connection, channel)
+    // Taken out of the link while its payload is read, so that the link may be changed meanwhile.
+    var assembler = FrameAssembler()
+    swap(&assembler, &connection.assembler)
+    switch assembler.receive(isFirst: header.boundary != .continuing, reader.rest()) {
+    case .frame(let channel): receiveFrame(connection, channel, assembler.payload)
     case .incomplete, .discarded: break
     }
+    swap(&assembler, &connection.assembler)
   }
 
-  private func receiveFrame(_ connection: Connection, _ channel: ChannelID) {
-    let payload = connection.assembler.payload
+  private func receiveFrame(_ connection: Connection, _ channel: ChannelID, _ payload: RawSpan) {
     switch channel {
     case .attribute: connection.bearer.receive(payload, database: database, now: now)
     case .signaling: connection.signaling.receive(payload, now: now)
@@ -73,10 +76,14 @@ extension Host {
   }
 
   private func takeSignaling(_ connection: Connection) {
-    for action in connection.signaling.takeActions() {
-      switch action {
-      case .updateParameters(let range): update(connection, range)
+    for event in connection.signaling.events {
+      switch event {
+      case .parameterUpdateRequested(let range, let identifier):
+        connection.signaling.respondToParameterUpdate(identifier: identifier, isAccepted: true)
+        update(connection, range)
+      case .parameterUpdateAnswered, .parameterUpdateFailed: break
       }
     }
+    connection.signaling.events.removeAll(keepingCapacity: true)
   }
 }

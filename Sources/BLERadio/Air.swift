@@ -30,16 +30,18 @@ final class AirPacket: SimulatorEventHandler {
   fileprivate(set) var pdu: [UInt8] = []
   fileprivate var endpoint = EndpointID(index: 0, generation: 0)
   private unowned let world: RadioWorld
+  private let simulator: Simulator
   fileprivate private(set) var event: SimulatorEvent?
 
   fileprivate init(_ world: RadioWorld) {
     self.world = world
+    simulator = world.simulator
     pdu.reserveCapacity(LinkLayer.pduCountMax)
-    event = world.simulator.makeEvent(self)
+    event = simulator.makeEvent(self)
   }
 
   deinit {
-    if let event { world.simulator.release(event) }
+    if let event { simulator.release(event) }
   }
 
   func handleEvent(_ argument: UInt32) { world.land(self) }
@@ -158,7 +160,8 @@ extension RadioWorld {
     receivers.removeAll(keepingCapacity: true)
     for index in listeners[channel] where hears(endpoints[Int(index)], packet) { receivers.append(index) }
     if let observer {
-      observer.observe(info(packet), pdu: packet.pdu.span.bytes)
+      let pdu = packet.pdu
+      observer.observe(info(packet), pdu: pdu.span.bytes)
     }
     deliver(packet)
     endpoints[Int(packet.endpoint.index)].user?.transmissionEnded()

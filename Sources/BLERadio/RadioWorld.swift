@@ -152,7 +152,8 @@ public final class RadioWorld {
     let threshold = setting == .ideal ? 0 : pair?.lossThreshold ?? lossThreshold
     var isValid = true
     if threshold > 0 {
-      let purpose = UInt64(UInt32(bitPattern: device.rawValue)) << 32 | UInt64(UInt32(bitPattern: packet.sender.rawValue))
+      let purpose =
+        UInt64(UInt32(bitPattern: device.rawValue)) << 32 | UInt64(UInt32(bitPattern: packet.sender.rawValue))
       var luck = SeededGenerator(seed: seed &+ packet.number &* 0x9FB2_1C65_1E98_DF25, purpose: ~purpose)
       isValid = luck.next() >> 32 >= threshold
     }

@@ -61,7 +61,7 @@ final class BluetoothSystem: HostOwner {
   private static let firstRetry = TimeSpan.milliseconds(100)
 
   init(
-    name: String, scheduler: any Scheduler, identity: PeerIdentity, deviceName: String,
+    name: String, scheduler: any Scheduler, identity: PeerIdentity, replica: SystemReplica, deviceName: String,
     configuration: HostConfiguration, opener: @escaping TransportOpener
   ) {
     self.name = name
@@ -70,7 +70,7 @@ final class BluetoothSystem: HostOwner {
     self.deviceName = deviceName
     self.configuration = configuration
     self.opener = opener
-    replica = SystemReplica { identity.address(of: $0) }
+    self.replica = replica
     peers = PeerTable(identity: identity, replica: replica)
     scan = ScanMerger()
   }
@@ -154,7 +154,7 @@ final class BluetoothSystem: HostOwner {
     case .connectFailed(let address, let status): connectFailed(address, status)
     case .disconnected(let connection, let reason): disconnected(connection, reason)
     case .connectionParametersChanged: break
-    case .rssi(let connection, let token, let result): rssiRead(connection, token, result)
+    case .rssi(let connection, let token, let value, let status): rssiRead(connection, token, value, status)
     case .commandsSent(let connection, let count): link(of: connection)?.commandsSent(count, in: self)
     case .notificationsSent(let connection, let count): notificationsSent(connection, count)
     }

@@ -18,6 +18,8 @@ final class PeerLink {
   /// Who sent the write commands that the controller has not yet let go, oldest first.
   private var commandOwners = SessionQueue()
   var services: Set<BluetoothUUID> = []
+  /// The handles of the primary services found.
+  var primaryRanges: Set<ClosedRange<UInt16>> = []
   /// Set once the system has ended the link and waits for the controller to say so.
   var isEnding = false
 
@@ -29,6 +31,11 @@ final class PeerLink {
   var maximumWriteLength: Int { connection.bearer.mtu - 3 }
 
   func commandQueued(by session: SessionID) { commandOwners.append(session) }
+
+  /// The command that was queued last is not sent after all.
+  func commandDropped(in system: BluetoothSystem) {
+    if let session = commandOwners.removeLast() { system.post(.writeCreditsGranted(reference, 1), to: session) }
+  }
 
   func commandsSent(_ count: Int, in system: BluetoothSystem) {
     for (session, room) in commandOwners.removeFirst(count) {
@@ -67,6 +74,8 @@ struct SessionQueue {
   private var head = 0
 
   mutating func append(_ id: SessionID) { ids.append(id) }
+
+  mutating func removeLast() -> SessionID? { ids.count > head ? ids.removeLast() : nil }
 
   /// Takes the oldest `count`; says how many there were of each session.
   mutating func removeFirst(_ count: Int) -> [(SessionID, Int)] {
@@ -270,11 +279,11 @@ extension BluetoothSystem {
     host?.readRSSI(link.connection, token: lastToken)
   }
 
-  func rssiRead(_ connection: Connection, _ token: UInt64, _ result: Result<Int8, HCIStatus>) {
+  func rssiRead(_ connection: Connection, _ token: UInt64, _ value: Int8?, _ status: HCIStatus) {
     guard let (session, appToken, reference) = rssiReads.removeValue(forKey: token) else { return }
-    switch result {
-    case .success(let value): post(.rssiRead(appToken, reference, .success(value)), to: session)
-    case .failure(let status):
+    if let value {
+      post(.rssiRead(appToken, reference, .success(value)), to: session)
+    } else {
       let error = SystemError(
         .operationNotSupported, "the controller cannot read the RSSI of the link to \(connection.peer): \(status)")
       post(.rssiRead(appToken, reference, .failure(error)), to: session)
