@@ -56,7 +56,9 @@ let package = Package(
     layer("CoreBluetooth", ["BLECore", "BLESystem"]),
     .executableTarget(
       name: "ble",
-      dependencies: ["CoreBluetooth", "BLECore", "BLEHCI", "BLEProfile", "BLERadio", "BLESystem", "BLETransport"],
+      dependencies: [
+        "CoreBluetooth", "BLECore", "BLEGATT", "BLEHCI", "BLEProfile", "BLERadio", "BLESystem", "BLETransport",
+      ],
       swiftSettings: settings),
 
     example("HeartRateCentral"),
@@ -77,6 +79,7 @@ let package = Package(
     tests("BLETransportTests", ["BLECore", "BLEHCI", "BLETransport"]),
     tests("BLESystemTests", ["BLECore", "BLECrypto", "BLEHCI", "BLEHost", "BLERadio", "BLEStore", "BLESystem"]),
     tests("BLEProfileTests", ["BLECore", "BLEProfile"]),
+    tests("ToolTests", ["BLECore", "BLEProfile", "BLESystem", "ble"]),
     tests("CoreBluetoothTests", ["CoreBluetooth"]),
     tests("EndToEndTests", ["CoreBluetooth"]),
   ],
