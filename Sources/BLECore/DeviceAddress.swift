@@ -96,7 +96,9 @@ public struct DeviceAddress: Hashable, Sendable {
   }
 
   /// What kind of random address the two most significant bits say (Vol 6 Part B 1.3.2).
-  public enum Kind: Hashable, Sendable { case publicDevice, staticRandom, resolvablePrivate, nonResolvablePrivate, reserved }
+  public enum Kind: Hashable, Sendable {
+    case publicDevice, staticRandom, resolvablePrivate, nonResolvablePrivate, reserved
+  }
 
   public var kind: Kind {
     guard type.onAir == .random else { return .publicDevice }

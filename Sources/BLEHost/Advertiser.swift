@@ -31,7 +31,7 @@ struct Advertiser {
 
   mutating func start(
     _ content: AdvertisingContent, own: DeviceAddress, configuration: HostConfiguration,
-    into commands: inout CommandQueue<HostCommand>
+    into commands: inout HostCommands
   ) {
     if case .on = state { disable(into: &commands) }
     self.content = content
@@ -50,7 +50,7 @@ struct Advertiser {
     enqueue(LESetAdvertisingEnable(enable: true), .enable, into: &commands)
   }
 
-  mutating func stop(into commands: inout CommandQueue<HostCommand>) {
+  mutating func stop(into commands: inout HostCommands) {
     switch state {
     case .off, .waitingForLink: break
     case .starting, .on: disable(into: &commands)
@@ -60,11 +60,11 @@ struct Advertiser {
     state = .off
   }
 
-  private func disable(into commands: inout CommandQueue<HostCommand>) {
+  private func disable(into commands: inout HostCommands) {
     commands.enqueue(LESetAdvertisingEnable(enable: false), context: .other)
   }
 
-  private func enqueue(_ command: some HCICommand, _ step: Step, into commands: inout CommandQueue<HostCommand>) {
+  private func enqueue(_ command: some HCICommand, _ step: Step, into commands: inout HostCommands) {
     commands.enqueue(command, context: .advertising(step, generation: generation))
   }
 
@@ -87,15 +87,15 @@ struct Advertiser {
   }
 
   /// A Central connected: the controller has ended advertising (Vol 4 Part E 7.8.9).
-  mutating func linkMade(into commands: inout CommandQueue<HostCommand>) { restart(into: &commands) }
+  mutating func linkMade(into commands: inout HostCommands) { restart(into: &commands) }
 
   /// A link ended: a controller that could not advertise beside it can now.
-  mutating func linkEnded(into commands: inout CommandQueue<HostCommand>) {
+  mutating func linkEnded(into commands: inout HostCommands) {
     guard case .waitingForLink = state else { return }
     restart(into: &commands)
   }
 
-  private mutating func restart(into commands: inout CommandQueue<HostCommand>) {
+  private mutating func restart(into commands: inout HostCommands) {
     guard content != nil else {
       state = .off
       return

@@ -92,7 +92,7 @@ struct Connector {
 
   // MARK: - Inputs
 
-  mutating func want(_ peer: DeviceAddress, now: Instant, into commands: inout CommandQueue<HostCommand>) {
+  mutating func want(_ peer: DeviceAddress, now: Instant, into commands: inout HostCommands) {
     guard !wanted.contains(peer) else { return }
     wanted.append(peer)
     if case .initiating(.acceptList, _) = state {
@@ -102,7 +102,7 @@ struct Connector {
     }
   }
 
-  mutating func unwant(_ peer: DeviceAddress, now: Instant, into commands: inout CommandQueue<HostCommand>) {
+  mutating func unwant(_ peer: DeviceAddress, now: Instant, into commands: inout HostCommands) {
     guard let index = wanted.firstIndex(of: peer) else { return }
     wanted.remove(at: index)
     heard[peer] = nil
@@ -114,7 +114,7 @@ struct Connector {
     }
   }
 
-  mutating func clientScans(_ scans: Bool, now: Instant, into commands: inout CommandQueue<HostCommand>) {
+  mutating func clientScans(_ scans: Bool, now: Instant, into commands: inout HostCommands) {
     clientScans = scans
     switch state {
     case .initiating(.acceptList, _) where scans: cancel(.acceptList, now: now, into: &commands)
@@ -195,7 +195,7 @@ struct Connector {
 
   private var isPeriodOver = false
 
-  mutating func handleTimeout(now: Instant, into commands: inout CommandQueue<HostCommand>) {
+  mutating func handleTimeout(now: Instant, into commands: inout HostCommands) {
     guard let deadline = nextDeadline, deadline <= now else { return }
     switch state {
     case .listening:
@@ -241,7 +241,7 @@ struct Connector {
   }
 
   /// Sends what has been decided. Called when the controller does not scan, or will not once it has answered.
-  mutating func sendOrder(into commands: inout CommandQueue<HostCommand>) {
+  mutating func sendOrder(into commands: inout HostCommands) {
     guard let target = order else { return }
     order = nil
     var peer = DeviceAddress(.zero, type: .publicDevice)
@@ -267,7 +267,7 @@ struct Connector {
       context: .connecting(.create(target)))
   }
 
-  private mutating func cancel(_ target: Target, now: Instant, into commands: inout CommandQueue<HostCommand>) {
+  private mutating func cancel(_ target: Target, now: Instant, into commands: inout HostCommands) {
     if order != nil {
       order = nil
       state = .idle

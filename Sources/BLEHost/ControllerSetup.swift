@@ -109,7 +109,7 @@ struct ControllerSetup {
     case .supportedCommands:
       info.supportedCommands = (try? ReadLocalSupportedCommands.ReturnParameters.decode(bytes))?.supportedCommands
     case .publicAddress:
-      if let address = (try? ReadBDADDR.ReturnParameters.decode(bytes))?.bdAddr, address != .zero, address != .allOnes {
+      if let address = (try? ReadBDADDR.ReturnParameters.decode(bytes))?.bdADDR, address != .zero, address != .allOnes {
         info.publicAddress = address
       }
     case .leFeatures:
@@ -151,7 +151,7 @@ struct ControllerSetup {
   }
 
   /// Adds the command of `step` to the queue.
-  func enqueue(_ step: Step, into commands: inout CommandQueue<HostCommand>) {
+  func enqueue(_ step: Step, into commands: inout HostCommands) {
     let context = HostCommand.setup(step)
     switch step {
     case .reset: commands.enqueue(Reset(), context: context)

@@ -30,8 +30,9 @@ public final class Host: HCIReceiver {
   private var state = State.created
   private var timer: (any SchedulerTimer)?
 
-  var commands = CommandQueue<HostCommand>()
-  var acl = ACLFlow()
+  var commands = HostCommands()
+  var acl = ACLFlow(packetLength: 27, packetCount: 1)
+  private var progress: [ACLProgress] = []
   var scanner = Scanner()
   var advertiser = Advertiser()
   var connector: Connector
@@ -57,6 +58,7 @@ public final class Host: HCIReceiver {
   /// Starts the controller up; ends with ``HostEvent/ready(_:)`` or ``HostEvent/failed(_:)``.
   public func start() {
     guard case .created = state else { return }
+    commands.now = scheduler.now
     let setup = ControllerSetup(configuration: configuration)
     state = .starting(setup)
     setup.enqueue(.reset, into: &commands)
@@ -73,7 +75,7 @@ public final class Host: HCIReceiver {
 
   /// Scans actively until told otherwise; nil stops. `isContinuous`: listen all the time.
   public func setScanning(_ isScanning: Bool, isContinuous: Bool = false) {
-    guard isRunning else { return }
+    guard begin() else { return }
     clientScan = isScanning ? ScanSettings(isActive: true, isContinuous: isContinuous) : nil
     connector.clientScans(isScanning, now: scheduler.now, into: &commands)
     pump()
@@ -81,34 +83,34 @@ public final class Host: HCIReceiver {
 
   /// Advertises connectably, in place of what was advertised before.
   public func startAdvertising(_ content: AdvertisingContent) {
-    guard isRunning else { return }
+    guard begin() else { return }
     advertiser.start(content, own: info.ownAddress, configuration: configuration, into: &commands)
     pump()
   }
 
   public func stopAdvertising() {
-    guard isRunning else { return }
+    guard begin() else { return }
     advertiser.stop(into: &commands)
     pump()
   }
 
   /// Wants a link to `peer` in the Central role, for as long as it takes.
   public func connect(_ peer: DeviceAddress) {
-    guard isRunning else { return }
+    guard begin() else { return }
     connector.want(peer, now: scheduler.now, into: &commands)
     pump()
   }
 
   /// Does not want the link any more. One that has just been made is reported all the same.
   public func cancelConnect(_ peer: DeviceAddress) {
-    guard isRunning else { return }
+    guard begin() else { return }
     connector.unwant(peer, now: scheduler.now, into: &commands)
     pump()
   }
 
   /// Ends a link; the peer sees `reason` (Remote User Terminated Connection).
   public func disconnect(_ connection: Connection, reason: HCIStatus = .remoteUserTerminatedConnection) {
-    guard isRunning, !connection.isDisconnecting, connections[connection.handle] === connection else { return }
+    guard begin(), !connection.isDisconnecting, connections[connection.handle] === connection else { return }
     connection.isDisconnecting = true
     commands.enqueue(Disconnect(connectionHandle: connection.handle, reason: reason), context: .other)
     pump()
@@ -116,7 +118,7 @@ public final class Host: HCIReceiver {
 
   /// Asks the controller how strong the link is; answered by ``HostEvent/rssi(_:token:_:)``.
   public func readRSSI(_ connection: Connection, token: UInt64) {
-    guard isRunning, connections[connection.handle] === connection else { return }
+    guard begin(), connections[connection.handle] === connection else { return }
     commands.enqueue(
       ReadRSSI(connectionHandle: connection.handle), context: .rssi(connection.handle, token: token))
     pump()
@@ -124,7 +126,7 @@ public final class Host: HCIReceiver {
 
   /// Wishes for other connection parameters: by Connection Update as Central, else by asking the Central.
   public func requestParameters(_ connection: Connection, _ range: ConnectionParameterRange) {
-    guard isRunning, connections[connection.handle] === connection, range.isValid else { return }
+    guard begin(), connections[connection.handle] === connection, range.isValid else { return }
     if connection.role == .central {
       update(connection, range)
     } else {
@@ -136,6 +138,7 @@ public final class Host: HCIReceiver {
 
   /// Calls the link's ATT bearer and sends what comes out.
   public func perform<T>(on connection: Connection, _ body: (inout ATTBearer, Instant) -> T) -> T {
+    commands.now = scheduler.now
     let result = body(&connection.bearer, scheduler.now)
     touch(connection)
     pump()
@@ -146,11 +149,19 @@ public final class Host: HCIReceiver {
     connections.values.filter(\.isReported).sorted { $0.handle < $1.handle }
   }
 
+  /// Notes the time of a call; false if the host does not run.
+  private func begin() -> Bool {
+    commands.now = scheduler.now
+    return isRunning
+  }
+
   private var isRunning: Bool { if case .running = state { true } else { false } }
 
   // MARK: - Inputs
 
   public func receive(_ type: HCIPacketType, _ payload: RawSpan) {
+    guard !isFailed else { return }
+    commands.now = scheduler.now
     switch type {
     case .event: receiveEvent(payload)
     case .aclData: receiveACL(payload)
@@ -166,7 +177,8 @@ public final class Host: HCIReceiver {
 
   private func handleTimeout() {
     let now = scheduler.now
-    commands.handleTimeout(now: now)
+    commands.now = now
+    commands.handleTimeout()
     connector.handleTimeout(now: now, into: &commands)
     if connector.isStuck { fail(HostError("the controller does not end LE Create Connection; it needs a reset")) }
     for connection in connections.values.sorted(by: { $0.handle < $1.handle }) {
@@ -203,7 +215,7 @@ public final class Host: HCIReceiver {
       while let connection = dirty.popLast() { drain(connection) }
       send()
       deliverEvents()
-    } while !events.isEmpty || !dirty.isEmpty || commands.hasOutcomes
+    } while !events.isEmpty || !dirty.isEmpty || commands.hasCompletions
     isPumping = false
     armTimer()
   }
@@ -226,8 +238,9 @@ public final class Host: HCIReceiver {
 
   private func send() {
     guard !isFailed else { return }
-    commands.send(now: scheduler.now) { transport.send(.command, $0) }
-    acl.send { transport.send(.aclData, $0) }
+    acl.sendWaiting(out: &commands.out, progress: &progress)
+    progress.removeAll(keepingCapacity: true)
+    while commands.out.removeFirst({ transport.send($0, $1) }) {}
   }
 
   private var isFailed: Bool { if case .failed = state { true } else { false } }
@@ -259,8 +272,8 @@ public final class Host: HCIReceiver {
   // MARK: - Commands' outcomes
 
   private func takeCommandOutcomes() {
-    while let completion = commands.nextOutcome() {
-      complete(completion.context, completion.outcome)
+    while commands.hasCompletions {
+      for completion in commands.takeCompletions() { complete(completion.context, completion.outcome) }
     }
   }
 
@@ -315,24 +328,24 @@ public final class Host: HCIReceiver {
     guard case .complete(let bytes) = outcome, outcome.statusCode == .success,
       let parameters = try? ReadRSSI.ReturnParameters.decode(bytes)
     else {
-      post(.rssi(connection, token: token, .failure(outcome.statusCode)))
+      post(.rssi(connection, token: token, nil, outcome.statusCode))
       return
     }
-    post(.rssi(connection, token: token, .success(parameters.rssi)))
+    post(.rssi(connection, token: token, parameters.rssi, .success))
   }
 
   // MARK: - Links
 
   func add(_ connection: Connection) {
     connections[connection.handle] = connection
-    acl.open(connection.handle)
+    acl.connect(connection.handle)
   }
 
   func connection(_ handle: ConnectionHandle) -> Connection? { connections[handle] }
 
   func remove(_ handle: ConnectionHandle) -> Connection? {
     guard let connection = connections.removeValue(forKey: handle) else { return nil }
-    acl.close(handle)
+    acl.disconnect(handle)
     dirty.removeAll { $0 === connection }
     return connection
   }
@@ -356,5 +369,6 @@ public final class Host: HCIReceiver {
       context: .other)
   }
 
-  var now: Instant { scheduler.now }
+  /// The time of the input that is being handled.
+  var now: Instant { commands.now }
 }

@@ -12,8 +12,7 @@ extension Host {
     else { return }
     switch HCIEventCode(rawValue: code) {
     case .commandComplete, .commandStatus: commands.receive(HCIEventCode(rawValue: code), parameters)
-    case .numberOfCompletedPackets:
-      if let event = try? NumberOfCompletedPackets.decode(parameters) { packetsCompleted(event) }
+    case .numberOfCompletedPackets: packetsCompleted(parameters)
     case .disconnectionComplete:
       if let event = try? DisconnectionComplete.decode(parameters) { disconnected(event) }
     case .leMeta: receiveMeta(parameters)
@@ -78,11 +77,11 @@ extension Host {
     }
   }
 
-  private func packetsCompleted(_ event: NumberOfCompletedPackets) {
-    for entry in event.handles {
-      let frames = acl.completed(entry.connectionHandle, Int(entry.numCompletedPackets))
-      guard frames > 0, let connection = connection(entry.connectionHandle) else { continue }
-      credit(connection, frames: frames)
+  private func packetsCompleted(_ parameters: RawSpan) {
+    var progress: [ACLProgress] = []
+    try? acl.receiveNumberOfCompletedPackets(parameters, out: &commands.out, progress: &progress)
+    for entry in progress where entry.completed > 0 {
+      if let connection = connection(entry.connectionHandle) { credit(connection, frames: entry.completed) }
     }
   }
 

@@ -77,7 +77,8 @@ public enum HostEvent {
   /// The link is gone; the reason is that of Disconnection Complete (Vol 4 Part E 7.7.5).
   case disconnected(Connection, HCIStatus)
   case connectionParametersChanged(Connection)
-  case rssi(Connection, token: UInt64, Result<Int8, HCIStatus>)
+  /// The answer to ``Host/readRSSI(_:token:)``; the status where the controller gives none.
+  case rssi(Connection, token: UInt64, Int8?, HCIStatus)
   /// Write commands and notifications that have left the controller, or its buffers have room for more.
   case commandsSent(Connection, Int)
   case notificationsSent(Connection, Int)

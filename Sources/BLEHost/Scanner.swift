@@ -39,7 +39,7 @@ struct Scanner {
 
   mutating func want(
     _ settings: ScanSettings?, own: DeviceAddress, configuration: HostConfiguration,
-    into commands: inout CommandQueue<HostCommand>
+    into commands: inout HostCommands
   ) {
     wanted = settings
     settle(own: own, configuration: configuration, into: &commands)
@@ -47,7 +47,7 @@ struct Scanner {
 
   /// Sends the commands that lead to what is wanted, unless some are on their way.
   private mutating func settle(
-    own: DeviceAddress, configuration: HostConfiguration, into commands: inout CommandQueue<HostCommand>
+    own: DeviceAddress, configuration: HostConfiguration, into commands: inout HostCommands
   ) {
     switch (state, wanted) {
     case (.changing, _), (.off, nil): return
@@ -65,7 +65,7 @@ struct Scanner {
 
   private func start(
     _ settings: ScanSettings, own: DeviceAddress, configuration: HostConfiguration,
-    into commands: inout CommandQueue<HostCommand>
+    into commands: inout HostCommands
   ) {
     commands.enqueue(
       LESetScanParameters(
@@ -79,7 +79,7 @@ struct Scanner {
   /// The controller answered; the status if scanning could not start.
   mutating func complete(
     _ step: Step, _ status: HCIStatus, own: DeviceAddress, configuration: HostConfiguration,
-    into commands: inout CommandQueue<HostCommand>
+    into commands: inout HostCommands
   ) -> HCIStatus? {
     var failure: HCIStatus?
     switch step {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import BLECore
-import BLECrypto
+public import BLECrypto
 import Synchronization
 
 /// Turns peer addresses into the identifiers that apps see, and back.

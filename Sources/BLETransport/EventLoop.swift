@@ -26,6 +26,11 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
   private var timers: [WeakTimer] = []
   private var turnEnd: [() -> Void] = []
 
+  /// Called when the loop wakes up, before anything is dispatched: a simulated clock catches up here.
+  public var turnBegan: (() -> Void)?
+  /// Called after everything of a turn is done, before the loop waits again.
+  public var turnEnded: (() -> Void)?
+
   private struct WeakTimer { weak var timer: LoopTimer? }
 
   /// Starts the thread; nil where the system has no file descriptor or thread to give.
@@ -141,9 +146,12 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
     var events = [epoll_event](repeating: epoll_event(), count: 64)
     while true {
       let ready = wait(&events)
+      turnBegan?()
       for index in 0..<max(0, ready) { dispatch(events[index]) }
       fireTimers()
       let isStopped = runMailbox()
+      runTurnEnd()
+      turnEnded?()
       runTurnEnd()
       if isStopped { return }
     }

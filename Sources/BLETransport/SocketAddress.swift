@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import BLEHCI
+import BLEHCI
 import Glibc
 
 /// Where a stream socket connects to or listens.

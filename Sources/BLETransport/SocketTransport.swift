@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import BLECore
+import BLECore
 public import BLEHCI
 import Glibc
 
@@ -94,8 +94,8 @@ public final class SocketTransport: HCITransport {
     guard descriptor >= 0 else { return }
     while sent < outgoing.count {
       let count = unsafe outgoing.bytes.withUnsafeBytes { bytes in
-        guard let base = unsafe bytes.baseAddress else { return 0 }
-        return unsafe Glibc.send(descriptor, base + sent, bytes.count - sent, Int32(MSG_NOSIGNAL.rawValue))
+        guard let base = bytes.baseAddress else { return 0 }
+        return unsafe Glibc.send(descriptor, base + sent, bytes.count - sent, Int32(MSG_NOSIGNAL))
       }
       if count < 0, errno == EINTR { continue }
       guard count > 0 else {
@@ -128,8 +128,13 @@ public final class SocketTransport: HCITransport {
   }
 
   private func parse(_ count: Int) {
+    // Taken out of the object for the time of the parse.
+    var octets: [UInt8] = []
+    swap(&octets, &input)
+    defer { swap(&octets, &input) }
     do {
-      try parser.parse(input.span.bytes.extracting(0..<count)) { inbox.append($0, $1) }
+      let bytes = octets.span.bytes
+      try parser.receive(bytes.extracting(0..<count)) { inbox.append($0, $1) }
     } catch {
       fail(HCITransportError("\(name): not an HCI stream: \(error)"))
     }

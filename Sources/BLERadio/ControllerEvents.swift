@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import BLECore
+import BLEHCI
+
+extension VirtualController {
+  // MARK: - Sending
+
+  /// Sends `event` unless the host has masked it.
+  func send(_ event: some HCIEvent) {
+    guard isWanted(type(of: event).code) else { return }
+    writer.removeAll()
+    event.encodePacket(into: &writer)
+    flush(.event)
+  }
+
+  /// Sends `event` unless the host has masked it, or all LE events.
+  func send(_ event: some LEMetaEvent) {
+    guard isWanted(type(of: event).subevent) else { return }
+    writer.removeAll()
+    event.encodePacket(into: &writer)
+    flush(.event)
+  }
+
+  /// Sends what is in the writer.
+  func flush(_ type: HCIPacketType) {
+    let bytes = writer.bytes
+    transport.send(type, bytes.span.bytes)
+  }
+
+  private func isWanted(_ code: HCIEventCode) -> Bool {
+    switch code {
+    case .commandComplete, .commandStatus, .numberOfCompletedPackets: true
+    default: settings.eventMask & EventMask.bit(code) != 0
+    }
+  }
+
+  private func isWanted(_ subevent: LESubevent) -> Bool {
+    isWanted(HCIEventCode.leMeta) && settings.leEventMask & LEEventMask.bit(subevent) != 0
+  }
+
+  /// Number Of Completed Packets of one connection, written without an intermediate list.
+  func sendCompleted(_ handle: ConnectionHandle, _ count: Int) {
+    writer.removeAll()
+    writer.u8(HCIEventCode.numberOfCompletedPackets.rawValue)
+    writer.u8(5)
+    writer.u8(1)
+    writer.u16(handle.rawValue)
+    writer.u16(UInt16(clamping: count))
+    flush(.event)
+  }
+
+  // MARK: - Reports of the Link Layer
+
+  func report(completedPackets link: LinkConnection) {
+    sendCompleted(link.handle, link.takeCompletedPackets())
+  }
+
+  /// LE Enhanced Connection Complete, or LE Connection Complete where that is masked.
+  func report(connected link: LinkConnection, clockAccuracy: UInt8) {
+    sendConnectionComplete(
+      .success, link.handle, link.role, link.peerAddress, link.parameters, clockAccuracy: clockAccuracy)
+  }
+
+  /// No connection came of it.
+  func reportNotConnected(_ status: HCIStatus, _ role: ConnectionRole) {
+    let none = ConnectionParameters(
+      interval: ConnectionInterval(rawValue: 0), latency: 0, supervisionTimeout: SupervisionTimeout(rawValue: 0))
+    sendConnectionComplete(
+      status, ConnectionHandle(rawValue: 0), role, DeviceAddress(.zero, type: .publicDevice), none, clockAccuracy: 0)
+  }
+
+  private func sendConnectionComplete(
+    _ status: HCIStatus, _ handle: ConnectionHandle, _ role: ConnectionRole, _ peer: DeviceAddress,
+    _ parameters: ConnectionParameters, clockAccuracy: UInt8
+  ) {
+    if settings.leEventMask & LEEventMask.bit(.enhancedConnectionComplete) != 0 {
+      send(
+        LEEnhancedConnectionComplete(
+          status: status, connectionHandle: handle, role: role, peerAddressType: peer.type, peerAddress: peer.address,
+          localResolvablePrivateAddress: .zero, peerResolvablePrivateAddress: .zero,
+          connectionInterval: parameters.interval, peripheralLatency: parameters.latency,
+          supervisionTimeout: parameters.supervisionTimeout, centralClockAccuracy: clockAccuracy))
+    } else {
+      send(
+        LEConnectionComplete(
+          status: status, connectionHandle: handle, role: role, peerAddressType: peer.type, peerAddress: peer.address,
+          connectionInterval: parameters.interval, peripheralLatency: parameters.latency,
+          supervisionTimeout: parameters.supervisionTimeout, centralClockAccuracy: clockAccuracy))
+    }
+  }
+
+  /// High duty cycle directed advertising ended without a connection (7.7.65.1).
+  func advertisingTimedOut() { reportNotConnected(.advertisingTimeout, .peripheral) }
+
+  func report(connectionUpdate link: LinkConnection) {
+    send(
+      LEConnectionUpdateComplete(
+        status: .success, connectionHandle: link.handle, connectionInterval: link.parameters.interval,
+        peripheralLatency: link.parameters.latency, supervisionTimeout: link.parameters.supervisionTimeout))
+  }
+
+  func report(dataLength link: LinkConnection) {
+    let lengths = link.dataLengths
+    send(
+      LEDataLengthChange(
+        connectionHandle: link.handle, maxTxOctets: lengths.maxTxOctets, maxTxTime: lengths.maxTxTime,
+        maxRxOctets: lengths.maxRxOctets, maxRxTime: lengths.maxRxTime))
+  }
+
+  func report(remoteFeatures features: UInt64, _ status: HCIStatus, _ link: LinkConnection) {
+    send(LEReadRemoteFeaturesComplete(status: status, connectionHandle: link.handle, leFeatures: features))
+  }
+
+  func report(
+    remoteVersion version: UInt8, _ company: UInt16, _ subversion: UInt16, _ status: HCIStatus, _ link: LinkConnection
+  ) {
+    send(
+      ReadRemoteVersionInformationComplete(
+        status: status, connectionHandle: link.handle, version: version, companyIdentifier: company,
+        subversion: subversion))
+  }
+
+  /// An advertisement that passed the scanner's filters.
+  func report(_ advertisement: Advertisement, _ rssi: Int8) {
+    if let target = advertisement.target, target.kind == .resolvablePrivate,
+      settings.scan.filterPolicy.rawValue & 2 != 0
+    {
+      let report = LEDirectedAdvertisingReport.Report(
+        eventType: .directed, addressType: advertisement.address.type, address: advertisement.address.address,
+        directAddressType: target.type, directAddress: target.address, rssi: rssi)
+      return send(LEDirectedAdvertisingReport(reports: [report]))
+    }
+    guard isWanted(LESubevent.advertisingReport) else { return }
+    // By hand: one report per event, and no lists, for the sake of worlds with thousands of advertisers.
+    writer.removeAll()
+    writer.u8(HCIEventCode.leMeta.rawValue)
+    writer.u8(UInt8(clamping: 12 + advertisement.data.count))
+    writer.u8(LESubevent.advertisingReport.rawValue)
+    writer.u8(1)
+    writer.u8(advertisement.type.rawValue)
+    writer.u8(advertisement.address.type.rawValue)
+    advertisement.address.address.encode(into: &writer)
+    writer.u8(UInt8(clamping: advertisement.data.count))
+    writer.bytes(advertisement.data)
+    writer.i8(rssi)
+    flush(.event)
+  }
+}

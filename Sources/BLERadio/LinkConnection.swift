@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import BLECore
+import BLEHCI
+
+/// One end of a connection (Vol 6 Part B 4.5): its events, their exchanges, and when they end.
+///
+///      asleep --event begins--> transmitting (Central) / waiting (Peripheral)
+///      transmitting --last bit out--> waiting for the peer's packet, or asleep when the event is over
+///      waiting --packet--> responding T_IFS --> transmitting
+///      waiting --no packet--> asleep
+///
+/// The Central sends at each anchor point and goes on while either side has more data and the next exchange ends before
+/// the limit. The Peripheral opens its window earlier by what the two clocks may differ, and takes the start of the first
+/// packet as the anchor. While asleep one event is armed: the next connection event, or the supervision timeout if that
+/// comes first.
+final class LinkConnection: SimulatorEventHandler, AirUser {
+  /// What both ends know when CONNECT_IND has passed.
+  struct Setup {
+    var handle: ConnectionHandle
+    var role: ConnectionRole
+    var localAddress: DeviceAddress
+    var peerAddress: DeviceAddress
+    var request: ConnectionRequestData
+    var usesAlgorithm2: Bool
+    /// The end of CONNECT_IND.
+    var start: Instant
+    var maxTxOctets: UInt16
+    var maxTxTime: UInt16
+  }
+
+  private enum Phase: Hashable { case asleep, waiting, responding, transmitting, ended }
+
+  let handle: ConnectionHandle
+  let role: ConnectionRole
+  let localAddress: DeviceAddress
+  let peerAddress: DeviceAddress
+  let accessAddress: UInt32
+  private(set) var parameters: ConnectionParameters
+  /// Signal strength of the last packet received, dBm; 127 before the first.
+  private(set) var rssi: Int8 = 127
+  /// When the next connection event begins, on this side, if none is on.
+  private(set) var nextStart = Instant.zero
+  /// Events in a row that this link could not have because the radio was busy.
+  private(set) var missedEvents = 0
+  /// Packets of the host, given back to it, that it has not been told of.
+  private(set) var completedPackets = 0
+  /// Packets of the host not given back to it.
+  private(set) var packetsHeld = 0
+
+  private unowned let controller: VirtualController
+  private let world: RadioWorld
+  private let crcInit: UInt32
+  private let peerClockPPM: Int64
+  private var selector: ChannelSelector
+  private var transfer = LinkTransfer()
+  private var control: LinkControl
+  private var actions: [LinkControl.Action] = []
+  private var event: SimulatorEvent?
+  private var endpoint: EndpointID?
+  private var phase = Phase.asleep
+
+  /// connEventCount of the event that is on, or was last.
+  private var eventCounter = UInt16.max
+  private var anchor: Instant
+  /// Events from the last one to the next that this side takes part in.
+  private var distance = 1
+  /// Where the ideal air puts the next anchor.
+  private var hurriedAnchor: Instant?
+  private var channel: UInt8 = 0
+  /// How much later than the anchor the Central may send: the transmit window, zero once it has been heard in it.
+  private var window: TimeSpan
+  private var lastSync: Instant
+  private var isSynchronized = false
+  private var hasReceivedInEvent = false
+  private var crcErrors = 0
+  private var peerHasMoreData = false
+  private var isFirstPacket = true
+
+  private let start: Instant
+  private var lastValid: Instant
+  private var isEstablished = false
+  /// Why the peer ends the connection; this side leaves after its acknowledgement.
+  private var leaving: HCIStatus?
+  /// This side's LL_TERMINATE_IND is under way.
+  private var isTerminating = false
+  private var wantsDataLength: Bool
+
+  init(_ setup: Setup, controller: VirtualController, world: RadioWorld, device: RadioDeviceID) {
+    self.controller = controller
+    self.world = world
+    handle = setup.handle
+    role = setup.role
+    localAddress = setup.localAddress
+    peerAddress = setup.peerAddress
+    accessAddress = setup.request.accessAddress
+    crcInit = setup.request.crcInit
+    parameters = setup.request.parameters
+    peerClockPPM = LinkLayer.sleepClockPPM
+    let map = setup.request.channelMap
+    selector =
+      setup.usesAlgorithm2
+      ? ChannelSelector(accessAddress: accessAddress, channelMap: map)
+      : ChannelSelector(hopIncrement: setup.request.hop, channelMap: map)
+    control = LinkControl(
+      isCentral: setup.role == .central, maxTxOctets: setup.maxTxOctets, maxTxTime: setup.maxTxTime)
+    wantsDataLength = setup.maxTxOctets > LinkLayer.dataOctetsMin
+    start = setup.start
+    lastValid = setup.start
+    lastSync = setup.start
+    window = LinkLayer.windowUnit * Int(setup.request.winSize)
+    let first = setup.start + LinkLayer.transmitWindowDelay + LinkLayer.windowUnit * Int(setup.request.winOffset)
+    anchor = first - setup.request.interval.timeSpan
+    event = world.simulator.makeEvent(self)
+    endpoint = world.makeEndpoint(self, device)
+    world.register(self)
+    if role == .central { startDataLength() }
+    scheduleNext()
+  }
+
+  deinit { release() }
+
+  private var isCentral: Bool { role == .central }
+  private var now: Instant { world.simulator.now }
+
+  // MARK: - From the controller
+
+  var usedChannels: UInt64 { selector.channelMap }
+  var dataLengths: LLControlPDU.DataLengths { control.effective }
+  var isInEvent: Bool { phase != .asleep && phase != .ended }
+
+  /// Queues a host's ACL packet. `false`: it held nothing to send, and is done.
+  func send(_ llid: LLID, _ data: RawSpan) -> Bool {
+    guard data.byteCount > 0, phase != .ended else { return false }
+    transfer.enqueue(llid, data)
+    packetsHeld += 1
+    wakeForData()
+    return true
+  }
+
+  func start(_ procedure: LinkControl.Procedure) {
+    control.start(procedure, now: now, into: &actions)
+    perform()
+    wakeForData()
+  }
+
+  func setDataLength(octets: UInt16, time: UInt16) {
+    control.setDataLength(octets: octets, time: time, now: now, into: &actions)
+    perform()
+    wakeForData()
+  }
+
+  /// Ends the connection: LL_TERMINATE_IND, and then as soon as the peer has acknowledged it.
+  func terminate(_ reason: HCIStatus) {
+    guard !isTerminating else { return }
+    isTerminating = true
+    transfer.discardPackets()
+    transfer.enqueue(.terminateInd(reason))
+    wakeForData()
+  }
+
+  /// Leaves without a word to the host or the peer.
+  func abandon() {
+    phase = .ended
+    release()
+  }
+
+  /// What the host is to be told of as completed; the count starts anew.
+  func takeCompletedPackets() -> Int {
+    defer { completedPackets = 0 }
+    return completedPackets
+  }
+
+  // MARK: - Events
+
+  func handleEvent(_ argument: UInt32) {
+    switch phase {
+    case .asleep: wake()
+    case .responding: transmit()
+    case .waiting:
+      // A packet that is coming in is waited for; the margin only catches a sender that vanishes in the middle of it.
+      if let event, let endpoint, let end = world.receptionEnd(endpoint) {
+        world.simulator.arm(event, at: end + .nanoseconds(1))
+      } else {
+        close()
+      }
+    case .transmitting, .ended: break
+    }
+  }
+
+  private func wake() {
+    guard now < supervisionDeadline else { return end(supervisionReason) }
+    enterEvent()
+    guard controller.acquireRadio(self) else {
+      missedEvents += 1
+      return scheduleNext()
+    }
+    missedEvents = 0
+    hasReceivedInEvent = false
+    isFirstPacket = true
+    crcErrors = 0
+    if isCentral {
+      transmit()
+    } else {
+      phase = .waiting
+      listen(until: anchor + window + widening(at: anchor) + LinkLayer.detectionTime)
+    }
+  }
+
+  /// Makes the event that is due the current one, with the changes of its instant.
+  private func enterEvent() {
+    let oldAnchor = anchor
+    anchor = hurriedAnchor ?? nextAnchor(distance)
+    hurriedAnchor = nil
+    eventCounter &+= UInt16(truncatingIfNeeded: distance)
+    if let change = control.takeChange(eventCounter: eventCounter, now: now, into: &actions) {
+      apply(change, oldAnchor: oldAnchor)
+      perform()
+    }
+    channel = selector.advance(to: eventCounter, distance: distance)
+  }
+
+  private func apply(_ change: LinkControl.Change, oldAnchor: Instant) {
+    switch change.content {
+    case .channelMap(let map): selector.setChannelMap(map)
+    case .parameters(let new, let winSize, _):
+      let isNew = new != parameters
+      parameters = new
+      window = LinkLayer.windowUnit * Int(winSize)
+      lastValid = max(lastValid, min(anchor, now))
+      if isNew || change.isLocal { controller.report(connectionUpdate: self) }
+    }
+  }
+
+  /// The anchor of the event `distance` after the current one, by the parameters that hold until then.
+  private func nextAnchor(_ distance: Int) -> Instant {
+    var next = anchor + parameters.interval.timeSpan * distance
+    if let change = control.change, change.instant == eventCounter &+ UInt16(truncatingIfNeeded: distance),
+      case .parameters(_, _, let winOffset) = change.content
+    {
+      next = next + LinkLayer.windowUnit * Int(winOffset)
+    }
+    return next
+  }
+
+  /// How far the clocks of both sides may have drifted apart since the last anchor that was heard (4.2.4).
+  private func widening(at instant: Instant) -> TimeSpan {
+    guard !isCentral else { return .zero }
+    let elapsed = max(0, (instant - lastSync).nanoseconds)
+    let drift = elapsed / 1_000_000 * (LinkLayer.sleepClockPPM + peerClockPPM)
+    let limit = parameters.interval.timeSpan.nanoseconds / 2 - LinkLayer.interFrameSpace.nanoseconds
+    return TimeSpan(nanoseconds: min(LinkLayer.windowJitter.nanoseconds + drift, limit))
+  }
+
+  private var supervisionDeadline: Instant {
+    isEstablished ? lastValid + parameters.supervisionTimeout.timeSpan : start + parameters.interval.timeSpan * 6
+  }
+
+  private var supervisionReason: HCIStatus {
+    if isTerminating { return .connectionTerminatedByLocalHost }
+    return isEstablished ? .connectionTimeout : .connectionFailedToBeEstablished
+  }
+
+  private func listen(until timeout: Instant) {
+    guard let endpoint, let event else { return }
+    world.listen(endpoint, channel: channel, accessAddress: accessAddress)
+    world.simulator.arm(event, at: timeout)
+  }
+
+  /// Ends the current event.
+  private func close() {
+    phase = .asleep
+    if let endpoint { world.ignore(endpoint) }
+    if !isCentral, hasReceivedInEvent, wantsDataLength, isEstablished { startDataLength() }
+    controller.releaseRadio(self)
+    if completedPackets > 0 { controller.report(completedPackets: self) }
+    if let deadline = control.deadline, deadline <= now { return end(.llResponseTimeout) }
+    scheduleNext()
+    world.hurry(accessAddress)
+  }
+
+  private func scheduleNext() {
+    phase = .asleep
+    distance = eventsToNext()
+    arm()
+  }
+
+  private func arm() {
+    let next = hurriedAnchor ?? nextAnchor(distance)
+    nextStart = next - widening(at: next)
+    let deadline = supervisionDeadline
+    if let event { world.simulator.arm(event, at: min(nextStart, deadline)) }
+  }
+
+  /// 1, or more where the Peripheral makes use of its latency (4.5.1).
+  private func eventsToNext() -> Int {
+    guard !isCentral, parameters.latency > 0, isEstablished, hasReceivedInEvent, !transfer.hasDataToSend,
+      !control.isBusy, missedEvents == 0
+    else { return 1 }
+    return Int(parameters.latency) + 1
+  }
+
+  /// There is something to send: an end that sleeps through events takes the next one.
+  private func wakeForData() {
+    guard phase == .asleep else { return }
+    if distance > 1 {
+      let elapsed = max(0, (now + widening(at: now) - anchor).nanoseconds)
+      let next = Int(elapsed / parameters.interval.timeSpan.nanoseconds) + 1
+      distance = min(distance, next)
+      arm()
+    }
+    world.hurry(accessAddress)
+  }
+
+  // MARK: - Exchange
+
+  private func transmit() {
+    guard let endpoint else { return }
+    let room = octetsThatFit()
+    guard isFirstPacket || mayTransmit(room) else { return close() }
+    if let opcode = transfer.prepare(octets: max(room, 0)), opcode <= 0x01,
+      let instant = control.chooseInstant(eventCounter: eventCounter, latency: parameters.latency)
+    {
+      transfer.patchInstant(instant)
+    }
+    isFirstPacket = false
+    phase = .transmitting
+    world.transmit(
+      transfer.pdu, from: endpoint, channel: channel, accessAddress: accessAddress, crcInit: crcInit)
+  }
+
+  /// Whether a further packet in this event is of use. The Central ends an event when its data no longer fits and the
+  /// Peripheral has none; the Peripheral then answers with an empty packet.
+  private func mayTransmit(_ room: Int) -> Bool {
+    guard room >= 0 else { return false }
+    return !isCentral || transfer.nextOctets <= room || peerHasMoreData || leaving != nil
+  }
+
+  /// Octets of payload that can be sent now so that what must follow ends before the limit; negative if not even the
+  /// outstanding PDU, or an empty one, can.
+  private func octetsThatFit() -> Int {
+    guard world.setting == .physical else { return LinkLayer.pduCountMax }
+    let limit = min(anchor + parameters.interval.timeSpan, controller.radioLimit(self))
+    var left = (limit - now).nanoseconds - LinkLayer.interFrameSpace.nanoseconds
+    if isCentral {
+      // The Peripheral's answer: as long as it may be if it said that it has more.
+      let answer = LinkLayer.dataAirTime(octets: peerHasMoreData ? control.rxOctets : 0)
+      left -= answer.nanoseconds + LinkLayer.interFrameSpace.nanoseconds
+    }
+    let octets = Int(left / 8_000) - 10
+    return transfer.isRetransmission && transfer.nextOctets > octets ? -1 : octets
+  }
+
+  func transmissionEnded() {
+    guard phase == .transmitting else { return }
+    if let reason = leaving { return end(reason) }
+    guard isCentral || transfer.sentMoreData || peerHasMoreData || crcErrors > 0 else { return close() }
+    phase = .waiting
+    listen(until: now + world.interFrameSpace + LinkLayer.detectionTime)
+  }
+
+  func receive(_ packet: AirPacket, _ reception: Reception) {
+    guard phase == .waiting, let endpoint else { return }
+    world.ignore(endpoint)
+    rssi = reception.rssi
+    if !isCentral, !hasReceivedInEvent { synchronize(packet.start) }
+    guard reception.isCRCValid, packet.pdu.count >= LinkLayer.headerCount else { return receiveDamaged() }
+    crcErrors = 0
+    hasReceivedInEvent = true
+    lastValid = now
+    isEstablished = true
+    let header = DataHeader(packet.pdu[0])
+    peerHasMoreData = header.md
+    if let acknowledged = transfer.acknowledge(nesn: header.nesn) {
+      guard handle(acknowledged) else { return }
+    }
+    if transfer.accept(sn: header.sn), packet.pdu.count > LinkLayer.headerCount {
+      deliver(header.llid, packet.pdu)
+    }
+    goOn()
+  }
+
+  private func synchronize(_ start: Instant) {
+    anchor = start
+    lastSync = start
+    window = .zero
+    isSynchronized = true
+    hasReceivedInEvent = true
+  }
+
+  /// A second wrong CRC in a row ends the event; before that the Peripheral answers, and the Central goes on if there is
+  /// something to go on with (4.5.6).
+  private func receiveDamaged() {
+    crcErrors += 1
+    guard crcErrors < 2 else { return close() }
+    goOn()
+  }
+
+  private func goOn() {
+    guard phase == .waiting, let event else { return }
+    if isCentral {
+      guard transfer.sentMoreData || peerHasMoreData || leaving != nil else { return close() }
+    }
+    phase = .responding
+    world.simulator.arm(event, at: now + world.interFrameSpace)
+  }
+
+  /// `false` if the connection has ended with it.
+  private func handle(_ acknowledged: LinkTransfer.Acknowledged) -> Bool {
+    switch acknowledged {
+    case .empty, .data(endsPacket: false): break
+    case .data(endsPacket: true):
+      completedPackets += 1
+      packetsHeld -= 1
+      if completedPackets >= VirtualController.completionBatch { controller.report(completedPackets: self) }
+    case .control(let opcode):
+      if isTerminating, opcode == 0x02 {
+        end(.connectionTerminatedByLocalHost)
+        return false
+      }
+    }
+    return true
+  }
+
+  private func deliver(_ llid: LLID, _ pdu: [UInt8]) {
+    let payload = pdu.span.bytes.extracting(LinkLayer.headerCount..<pdu.count)
+    switch llid {
+    case .control:
+      guard let control = try? LLControlPDU.decode(payload) else { return }
+      self.control.receive(control, eventCounter: eventCounter, now: now, into: &actions)
+      perform()
+    case .start: controller.deliver(handle, isStart: true, payload)
+    case .continuation: controller.deliver(handle, isStart: false, payload)
+    case .reserved: break
+    }
+  }
+
+  // MARK: - Control procedures
+
+  private func startDataLength() {
+    guard wantsDataLength else { return }
+    wantsDataLength = false
+    guard !control.peerStartedDataLength else { return }
+    control.start(.dataLength, now: now, into: &actions)
+    perform()
+  }
+
+  private func perform() {
+    var position = 0
+    while position < actions.count {
+      let action = actions[position]
+      position += 1
+      switch action {
+      case .send(let pdu): transfer.enqueue(pdu)
+      case .reportFeatures(let status, let features): controller.report(remoteFeatures: features, status, self)
+      case .reportVersion(let status, let version, let company, let subversion):
+        controller.report(remoteVersion: version, company, subversion, status, self)
+      case .reportDataLength:
+        transfer.maxTxOctets = control.txOctets
+        controller.report(dataLength: self)
+      case .leave(let reason): leaving = reason
+      case .lose(let reason): end(reason)
+      }
+    }
+    actions.removeAll(keepingCapacity: true)
+  }
+
+  // MARK: - The end
+
+  private func end(_ reason: HCIStatus) {
+    guard phase != .ended else { return }
+    phase = .ended
+    release()
+    controller.linkEnded(self, reason)
+  }
+
+  private func release() {
+    world.unregister(self)
+    if let endpoint { world.release(endpoint) }
+    if let event { world.simulator.release(event) }
+    endpoint = nil
+    event = nil
+  }
+}
+
+// MARK: - The ideal air
+
+extension LinkConnection {
+  var isAsleep: Bool { phase == .asleep }
+  var hasDataToSend: Bool { transfer.hasDataToSend }
+  var lastEvent: UInt16 { eventCounter }
+
+  /// The next event is `counter`, and it is now.
+  func hurry(to counter: UInt16) {
+    let distance = Int(counter &- eventCounter)
+    guard isAsleep, distance > 0, distance < Int(UInt16.max / 2), let event else { return }
+    self.distance = distance
+    hurriedAnchor = now
+    nextStart = now
+    world.simulator.arm(event, at: now)
+  }
+}
+
+/// Both ends of one connection.
+struct IdealLink {
+  weak var central: LinkConnection?
+  weak var peripheral: LinkConnection?
+}
+
+extension RadioWorld {
+  func register(_ link: LinkConnection) {
+    guard setting == .ideal else { return }
+    if link.role == .central {
+      idealLinks[link.accessAddress, default: IdealLink()].central = link
+    } else {
+      idealLinks[link.accessAddress, default: IdealLink()].peripheral = link
+    }
+  }
+
+  func unregister(_ link: LinkConnection) {
+    guard setting == .ideal else { return }
+    idealLinks[link.accessAddress] = nil
+  }
+
+  /// In the ideal air: if both ends sleep and one has something to send, their next event is now.
+  func hurry(_ accessAddress: UInt32) {
+    guard setting == .ideal, let link = idealLinks[accessAddress], let central = link.central,
+      let peripheral = link.peripheral, central.isAsleep, peripheral.isAsleep,
+      central.hasDataToSend || peripheral.hasDataToSend
+    else { return }
+    let counter = central.lastEvent &+ 1
+    peripheral.hurry(to: counter)
+    central.hurry(to: counter)
+  }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import BLECore
+
+/// Who is called when an event of the ``Simulator`` is due. One object may own several events and tells them
+/// apart by `argument`.
+protocol SimulatorEventHandler: AnyObject {
+  func handleEvent(_ argument: UInt32)
+}
+
+/// One event that its owner arms, re-arms and disarms; it costs memory once and nothing while it is disarmed.
+struct SimulatorEvent: Hashable, Sendable {
+  fileprivate let index: Int32
+}
+
+/// The discrete-event core: simulated time, and the events that make it pass.
+///
+/// Time stands still until ``run(until:maximumEvents:)``, ``step()`` or ``advance(by:)`` moves it to the next armed
+/// event. Events run in the order of their times, those of one time in the order in which they were armed, so a run
+/// depends on its inputs alone. Arming and firing allocate nothing; each costs O(log n) in the armed events.
+public final class Simulator: Scheduler {
+  public private(set) var now: Instant
+  /// Called when something outside a run armed an event that is earlier than all others, so that whoever paces the
+  /// simulator by a wall clock sets its alarm anew. Never called during a run.
+  public var onNewEarliestEvent: (() -> Void)?
+  /// How many events have fired since the beginning.
+  public private(set) var firedEventCount: UInt64 = 0
+
+  private struct Slot {
+    unowned var handler: (any SimulatorEventHandler)?
+    var argument: UInt32
+    /// Where the event is in the heap; -1 while it is disarmed.
+    var position: Int32
+  }
+
+  private struct Entry {
+    var time: Int64
+    var sequence: UInt64
+    var slot: Int32
+
+    @inline(__always)
+    static func < (a: Entry, b: Entry) -> Bool {
+      a.time != b.time ? a.time < b.time : a.sequence < b.sequence
+    }
+  }
+
+  private var slots: [Slot] = []
+  private var freeSlots: [Int32] = []
+  private var heap: [Entry] = []
+  private var sequence: UInt64 = 0
+  private var isRunning = false
+
+  /// A simulator whose clock shows `start`.
+  public init(start: Instant = .zero) { now = start }
+
+  /// When the next event is due; nil if nothing is armed.
+  public var nextEventTime: Instant? { heap.first.map { Instant(nanoseconds: $0.time) } }
+
+  /// Fires every event that is due until `limit`, then sets the clock to `limit` (it never goes back).
+  ///
+  /// - Parameter maximumEvents: fires no more events than these, so that a caller gets its turn in a busy world.
+  /// - Returns: true when all is done; false when `maximumEvents` have fired and more are due. The clock then shows the
+  ///   time of the last one.
+  @discardableResult
+  public func run(until limit: Instant, maximumEvents: Int = .max) -> Bool {
+    precondition(!isRunning, "an event must not run the simulator that fired it")
+    isRunning = true
+    defer { isRunning = false }
+    var budget = maximumEvents
+    while let first = heap.first, first.time <= limit.nanoseconds {
+      guard budget > 0 else { return false }
+      budget -= 1
+      fire(first)
+    }
+    if now < limit { now = limit }
+    return true
+  }
+
+  /// Fires the next event, whenever it is due; false if none is armed.
+  @discardableResult
+  public func step() -> Bool {
+    precondition(!isRunning, "an event must not run the simulator that fired it")
+    guard let first = heap.first else { return false }
+    isRunning = true
+    defer { isRunning = false }
+    fire(first)
+    return true
+  }
+
+  /// Fires what is due in the next `span` and sets the clock forward by it.
+  public func advance(by span: TimeSpan) { run(until: now + span) }
+
+  public func makeTimer(_ action: @escaping () -> Void) -> any SchedulerTimer { Timer(self, action) }
+
+  private func fire(_ entry: Entry) {
+    remove(at: 0)
+    now = Instant(nanoseconds: entry.time)
+    firedEventCount &+= 1
+    let slot = slots[Int(entry.slot)]
+    slot.handler?.handleEvent(slot.argument)
+  }
+}
+
+// MARK: - Events
+
+extension Simulator {
+  /// A disarmed event of `handler`, to be given back with ``release(_:)`` before `handler` dies.
+  func makeEvent(_ handler: any SimulatorEventHandler, argument: UInt32 = 0) -> SimulatorEvent {
+    let slot = Slot(handler: handler, argument: argument, position: -1)
+    if let index = freeSlots.popLast() {
+      slots[Int(index)] = slot
+      return SimulatorEvent(index: index)
+    }
+    slots.append(slot)
+    return SimulatorEvent(index: Int32(slots.count - 1))
+  }
+
+  /// Disarms `event` and takes it back.
+  func release(_ event: SimulatorEvent) {
+    disarm(event)
+    slots[Int(event.index)].handler = nil
+    freeSlots.append(event.index)
+  }
+
+  /// Fires `event` once at `time`, or next if that has passed; replaces an earlier arming.
+  func arm(_ event: SimulatorEvent, at time: Instant) {
+    sequence &+= 1
+    let entry = Entry(time: max(time, now).nanoseconds, sequence: sequence, slot: event.index)
+    let position = Int(slots[Int(event.index)].position)
+    if position < 0 {
+      heap.append(entry)
+      siftUp(heap.count - 1, entry)
+    } else if entry < heap[position] {
+      siftUp(position, entry)
+    } else {
+      siftDown(position, entry)
+    }
+    if !isRunning, heap[0].slot == event.index { onNewEarliestEvent?() }
+  }
+
+  func disarm(_ event: SimulatorEvent) {
+    let position = Int(slots[Int(event.index)].position)
+    if position >= 0 { remove(at: position) }
+  }
+
+  func isArmed(_ event: SimulatorEvent) -> Bool { slots[Int(event.index)].position >= 0 }
+
+  private func remove(at position: Int) {
+    slots[Int(heap[position].slot)].position = -1
+    guard let last = heap.popLast(), position < heap.count else { return }
+    if position > 0, last < heap[(position - 1) / 2] {
+      siftUp(position, last)
+    } else {
+      siftDown(position, last)
+    }
+  }
+
+  /// Puts `entry` where the hole at `start` rises to.
+  private func siftUp(_ start: Int, _ entry: Entry) {
+    var position = start
+    while position > 0 {
+      let parent = (position - 1) / 2
+      guard entry < heap[parent] else { break }
+      place(heap[parent], at: position)
+      position = parent
+    }
+    place(entry, at: position)
+  }
+
+  /// Puts `entry` where the hole at `start` sinks to.
+  private func siftDown(_ start: Int, _ entry: Entry) {
+    var position = start
+    while true {
+      var child = 2 * position + 1
+      guard child < heap.count else { break }
+      if child + 1 < heap.count, heap[child + 1] < heap[child] { child += 1 }
+      guard heap[child] < entry else { break }
+      place(heap[child], at: position)
+      position = child
+    }
+    place(entry, at: position)
+  }
+
+  private func place(_ entry: Entry, at position: Int) {
+    heap[position] = entry
+    slots[Int(entry.slot)].position = Int32(truncatingIfNeeded: position)
+  }
+}
+
+/// A host's timer: an event whose owner is itself.
+private final class Timer: SchedulerTimer, SimulatorEventHandler {
+  private let simulator: Simulator
+  private let action: () -> Void
+  private var event: SimulatorEvent?
+
+  init(_ simulator: Simulator, _ action: @escaping () -> Void) {
+    self.simulator = simulator
+    self.action = action
+    event = simulator.makeEvent(self)
+  }
+
+  deinit {
+    if let event { simulator.release(event) }
+  }
+
+  func arm(at instant: Instant) {
+    if let event { simulator.arm(event, at: instant) }
+  }
+
+  func disarm() {
+    if let event { simulator.disarm(event) }
+  }
+
+  func handleEvent(_ argument: UInt32) { action() }
+}

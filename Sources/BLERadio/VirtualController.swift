@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import BLECore
+public import BLEHCI
+
+/// An LE controller without hardware: HCI on one side, the Link Layer in a ``RadioWorld`` on the other.
+///
+/// It does legacy advertising, scanning, initiating and any number of connections in both roles at once on one radio: a
+/// connection event takes precedence over advertising, that over scanning; where two connections want the radio at
+/// once the later event is skipped, and has precedence the next time.
+///
+/// Its owner keeps it alive: the transport holds it weakly. When the transport closes, as when the host's process dies,
+/// it leaves the air without a word, and its peers find out by their supervision timeouts.
+public final class VirtualController: HCIReceiver {
+  /// Size and number of the buffers for the host's ACL packets.
+  public static let aclPacketLength = 251
+  public static let aclPacketCount = 8
+  /// Connections at once.
+  public static let connectionCountMax = 64
+  /// Devices in the Filter Accept List.
+  static let acceptListSize = 32
+  /// So many completed packets are reported without waiting for the end of the connection event.
+  static let completionBatch = 4
+  /// The shortest exchange: two empty packets and the spaces around them.
+  static let exchangeMin = TimeSpan.microseconds(460)
+  /// What an advertiser needs on one channel, with a scan request and its response.
+  static let advertisingExchange = TimeSpan.microseconds(1_200)
+  static let txPower: Int8 = 0
+
+  /// Who has the radio.
+  enum RadioUser: Equatable {
+    case link(ConnectionHandle)
+    case advertiser
+  }
+
+  public let world: RadioWorld
+  public let device: RadioDeviceID
+  /// Public device address.
+  public let address: BDAddress
+  /// Whether it is on: true until ``powerOff()`` or until its transport closes.
+  public private(set) var isPoweredOn = true
+
+  var transport: any HCITransport
+  /// What the host has set, as it is after Reset.
+  var settings = Settings()
+  var links: [LinkConnection] = []
+  var writer = ByteWriter(capacity: 260)
+  private var radioUser: RadioUser?
+  private var nextHandle: UInt16 = 0x40
+  private var connectionRandom: SeededGenerator
+  private var hopRandom: SeededGenerator
+  var hostRandom: SeededGenerator
+  private(set) lazy var advertiser = Advertiser(controller: self, world: world, device: device)
+  private(set) lazy var observer = Observer(controller: self, world: world, device: device)
+
+  /// Everything that Reset forgets.
+  struct Settings {
+    var eventMask = EventMask.initial
+    var leEventMask = LEEventMask.initial
+    var randomAddress: BDAddress?
+    var scan = Observer.Scan()
+    var acceptList: [DeviceAddress] = []
+    var suggestedMaxTxOctets = LinkLayer.dataOctetsMin
+    var suggestedMaxTxTime = LinkLayer.dataTimeMin
+    var channelMap = LinkLayer.allDataChannels
+  }
+
+  /// A controller with the public address `address` that serves the host at the other end of `transport`.
+  public init(world: RadioWorld, address: BDAddress, transport: any HCITransport) {
+    self.world = world
+    self.address = address
+    self.transport = transport
+    device = world.addDevice()
+    connectionRandom = world.generator(device, .accessAddress)
+    hopRandom = world.generator(device, .hop)
+    hostRandom = world.generator(device, .hostRandom)
+    transport.receiver = self
+  }
+
+  deinit { for link in links { link.abandon() } }
+
+  /// Takes the device off the air without a word to its peers, and closes its transport.
+  public func powerOff() {
+    guard isPoweredOn else { return }
+    leaveTheAir()
+    transport.close()
+  }
+
+  /// Handles and peers of the connections, in the order in which they were made.
+  public var connections: [(handle: ConnectionHandle, role: ConnectionRole, peer: DeviceAddress)] {
+    links.map { ($0.handle, $0.role, $0.peerAddress) }
+  }
+
+  // MARK: - HCIReceiver
+
+  public func receive(_ type: HCIPacketType, _ payload: RawSpan) {
+    guard isPoweredOn else { return }
+    switch type {
+    case .command: receiveCommand(payload)
+    case .aclData: receiveACL(payload)
+    default: break  // Synchronous and isochronous data have no connection to go to.
+    }
+  }
+
+  public func transportClosed(_ error: HCITransportError) {
+    guard isPoweredOn else { return }
+    leaveTheAir()
+  }
+
+  private func leaveTheAir() {
+    isPoweredOn = false
+    forgetEverything()
+  }
+
+  /// What Reset does.
+  func forgetEverything() {
+    for link in links { link.abandon() }
+    links.removeAll()
+    radioUser = nil
+    advertiser.stop()
+    observer.stopAll()
+    advertiser = Advertiser(controller: self, world: world, device: device)
+    observer = Observer(controller: self, world: world, device: device)
+    settings = Settings()
+  }
+
+  func link(_ handle: ConnectionHandle) -> LinkConnection? {
+    for link in links where link.handle == handle { return link }
+    return nil
+  }
+
+  // MARK: - ACL data
+
+  /// A packet that breaks the rules is dropped: nothing in HCI tells the host of it, save that buffers ran over.
+  private func receiveACL(_ payload: RawSpan) {
+    var reader = ByteReader(payload)
+    guard let header = try? ACLHeader(from: &reader), Int(header.dataLength) == reader.remaining,
+      reader.remaining <= Self.aclPacketLength, header.broadcast == 0, header.boundary != .complete,
+      let link = link(header.connectionHandle)
+    else { return }
+    guard links.reduce(0, { $0 + $1.packetsHeld }) < Self.aclPacketCount else {
+      return send(DataBufferOverflow(linkType: 1))
+    }
+    let llid = header.boundary == .continuing ? LLID.continuation : .start
+    if !link.send(llid, reader.rest()) { sendCompleted(link.handle, 1) }
+  }
+
+  /// A data PDU of the peer goes to the host as an ACL packet of its own.
+  func deliver(_ handle: ConnectionHandle, isStart: Bool, _ data: RawSpan) {
+    let header = ACLHeader(
+      connectionHandle: handle, boundary: isStart ? .first : .continuing, dataLength: UInt16(clamping: data.byteCount))
+    writer.removeAll()
+    header.encode(into: &writer)
+    writer.bytes(data)
+    flush(.aclData)
+  }
+
+  // MARK: - Connections
+
+  /// CONNECT_IND was sent or received just now.
+  func connected(
+    _ role: ConnectionRole, local: DeviceAddress, peer: DeviceAddress, _ request: ConnectionRequestData,
+    usesAlgorithm2: Bool
+  ) {
+    let setup = LinkConnection.Setup(
+      handle: takeHandle(), role: role, localAddress: local, peerAddress: peer, request: request,
+      usesAlgorithm2: usesAlgorithm2, start: world.simulator.now, maxTxOctets: settings.suggestedMaxTxOctets,
+      maxTxTime: settings.suggestedMaxTxTime)
+    let link = LinkConnection(setup, controller: self, world: world, device: device)
+    links.append(link)
+    report(connected: link, clockAccuracy: role == .central ? 0 : request.sca)
+    send(
+      LEChannelSelectionAlgorithm(
+        connectionHandle: link.handle, channelSelectionAlgorithm: usesAlgorithm2 ? .algorithm2 : .algorithm1))
+  }
+
+  /// Handles go round, so that one is not taken again at once.
+  private func takeHandle() -> ConnectionHandle {
+    while true {
+      let handle = ConnectionHandle(rawValue: nextHandle)
+      nextHandle = nextHandle >= 0x0EFF ? 0x40 : nextHandle + 1
+      if link(handle) == nil { return handle }
+    }
+  }
+
+  /// Whether there is room for a connection to `peer`, and none yet.
+  func mayConnect(to peer: DeviceAddress) -> Bool {
+    links.count < Self.connectionCountMax && !links.contains { $0.peerAddress == peer }
+  }
+
+  func linkEnded(_ link: LinkConnection, _ reason: HCIStatus) {
+    releaseRadio(link)
+    links.removeAll { $0 === link }
+    send(DisconnectionComplete(status: .success, connectionHandle: link.handle, reason: reason))
+  }
+
+  func isInAcceptList(_ device: DeviceAddress) -> Bool {
+    for entry in settings.acceptList where entry.address == device.address && entry.type.onAir == device.type.onAir {
+      return true
+    }
+    return false
+  }
+
+  /// LLData for a connection whose CONNECT_IND ends at `end`.
+  func makeConnectionRequest(_ parameters: ConnectionParameters, end: Instant) -> ConnectionRequestData {
+    let hop = UInt8(5 + hopRandom.below(12))
+    var accessAddress: UInt32
+    repeat {
+      accessAddress = AccessAddress.random(using: &connectionRandom)
+    } while links.contains {
+      $0.accessAddress == accessAddress
+    }
+    return ConnectionRequestData(
+      accessAddress: accessAddress, crcInit: UInt32(truncatingIfNeeded: connectionRandom.next() >> 40), winSize: 1,
+      winOffset: windowOffset(parameters, end: end), parameters: parameters, channelMap: settings.channelMap, hop: hop,
+      sca: LinkLayer.sleepClockAccuracyCode)
+  }
+
+  /// The first transmit window in which the new connection's events keep clear of those that there are.
+  private func windowOffset(_ parameters: ConnectionParameters, end: Instant) -> UInt16 {
+    for offset in 0..<parameters.interval.rawValue {
+      let anchor = end + LinkLayer.transmitWindowDelay + LinkLayer.windowUnit * Int(offset)
+      let isClear = links.allSatisfy { link in
+        let interval = min(link.parameters.interval, parameters.interval).timeSpan.nanoseconds
+        let distance = (anchor - link.nextStart).nanoseconds % interval
+        let clearance = LinkLayer.windowUnit.nanoseconds
+        return (clearance...interval - clearance).contains(distance < 0 ? distance + interval : distance)
+      }
+      if isClear { return offset }
+    }
+    return 0
+  }
+
+  // MARK: - The radio
+
+  /// Whether nobody but the observer uses the radio.
+  var isRadioFree: Bool { world.setting == .ideal || radioUser == nil }
+
+  /// Gives the radio to the event of `link` that begins now, if no other connection has it or has waited longer.
+  func acquireRadio(_ link: LinkConnection) -> Bool {
+    guard world.setting == .physical else { return true }
+    if case .link = radioUser { return false }
+    let end = world.simulator.now + Self.exchangeMin
+    for other in links where other !== link && other.missedEvents > link.missedEvents && other.nextStart < end {
+      return false
+    }
+    guard !observer.isConnecting else { return false }
+    radioUser = .link(link.handle)
+    advertiser.preempt()
+    observer.preempt()
+    radioUser = .link(link.handle)
+    return true
+  }
+
+  func acquireRadio(_ user: RadioUser) -> Bool {
+    guard world.setting == .physical else { return true }
+    let end = world.simulator.now + Self.advertisingExchange
+    guard radioUser == nil, !observer.isConnecting, !links.contains(where: { $0.nextStart < end }) else {
+      return false
+    }
+    radioUser = user
+    observer.preempt()
+    return true
+  }
+
+  func releaseRadio(_ link: LinkConnection) { releaseRadio(.link(link.handle)) }
+
+  func releaseRadio(_ user: RadioUser) {
+    guard radioUser == user else { return }
+    radioUser = nil
+    observer.tune()
+  }
+
+  /// When an event of `link` must be over for the sake of the other connections.
+  func radioLimit(_ link: LinkConnection) -> Instant {
+    var limit = Instant(nanoseconds: .max)
+    for other in links where other !== link && !other.isInEvent && other.nextStart < limit { limit = other.nextStart }
+    return limit
+  }
+}
