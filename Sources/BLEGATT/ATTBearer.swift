@@ -4,8 +4,8 @@ public import BLECore
 
 /// The unenhanced ATT bearer of one connection (Vol 3 Part F 3.2.11): one client and one server on the same channel.
 ///
-/// Client and server know nothing of each other; they share ATT_MTU and what goes out. Even methods (requests,
-/// commands, the confirmation) go to the server, odd ones (responses, notifications, indications) to the client.
+/// Client and server know nothing of each other; they share ATT_MTU and what goes out. Responses, notifications and
+/// indications go to the client; all else (requests, commands, the confirmation, what is unknown) to the server.
 /// The bearer neither waits nor sends: it takes a PDU, a verb or an expired deadline, and leaves PDUs and events in
 /// ``output``, which the host drains after each call. In steady state nothing is allocated for a PDU.
 ///
@@ -53,7 +53,7 @@ public struct ATTBearer {
     let opcode = ATTOpcode(rawValue: code)
     let isTooLong = pdu.byteCount > output.mtu
     let parameters = reader.rest()
-    if opcode.isFromClient {
+    if !opcode.isFromServer {
       if isTooLong { return server.receiveTooLong(opcode, into: &output) }
       server.receive(opcode, parameters, database: database, now: now, into: &output)
     } else if isTooLong {

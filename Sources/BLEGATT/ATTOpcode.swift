@@ -41,6 +41,12 @@ public struct ATTOpcode: RawRepresentable, Hashable, Sendable {
   /// Whether bit 6 is set: never answered.
   @inlinable public var isCommand: Bool { rawValue & 0x40 != 0 }
 
-  /// Whether a client sends it (requests, commands, the confirmation): even methods.
-  @inlinable public var isFromClient: Bool { rawValue & 0x01 == 0 }
+  /// Whether it is one of the PDUs that a server sends: a response, notification or indication. Anything else is for
+  /// the receiver's server, which refuses or ignores what it does not know.
+  @inlinable public var isFromServer: Bool {
+    rawValue < 0x40 && Self.fromServer >> UInt64(rawValue) & 1 != 0
+  }
+
+  /// One bit for each opcode: 01, 03, 05, 07, 09, 0B, 0D, 0F, 11, 13, 17, 19, 1B, 1D, 21, 23.
+  @usableFromInline static var fromServer: UInt64 { 0x0000_000A_2A8A_AAAA }
 }

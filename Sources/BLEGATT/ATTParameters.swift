@@ -201,20 +201,25 @@ public struct ATTReadByTypeRequest: ATTParameters {
   public static let opcode = ATTOpcode.readByTypeRequest
   public var range: ATTHandleRange
   public var attributeType: BluetoothUUID
+  /// Whether the type takes 16 octets although 2 would do.
+  public var isLongForm: Bool
 
-  public init(range: ATTHandleRange, attributeType: BluetoothUUID) {
+  public init(range: ATTHandleRange, attributeType: BluetoothUUID, isLongForm: Bool = false) {
     self.range = range
     self.attributeType = attributeType
+    self.isLongForm = isLongForm
   }
 
   public init(from reader: inout ByteReader) throws(DecodeError) {
     range = try ATTHandleRange(from: &reader)
+    isLongForm = reader.remaining == 16
     attributeType = try trailingUUID(from: &reader)
+    isLongForm = isLongForm && attributeType.uuid16 != nil
   }
 
   public func encode(into writer: inout ByteWriter) {
     range.encode(into: &writer)
-    attributeType.encode(into: &writer)
+    if isLongForm { attributeType.encode128(into: &writer) } else { attributeType.encode(into: &writer) }
   }
 }
 
@@ -371,20 +376,25 @@ public struct ATTReadByGroupTypeRequest: ATTParameters {
   public static let opcode = ATTOpcode.readByGroupTypeRequest
   public var range: ATTHandleRange
   public var attributeGroupType: BluetoothUUID
+  /// Whether the type takes 16 octets although 2 would do.
+  public var isLongForm: Bool
 
-  public init(range: ATTHandleRange, attributeGroupType: BluetoothUUID) {
+  public init(range: ATTHandleRange, attributeGroupType: BluetoothUUID, isLongForm: Bool = false) {
     self.range = range
     self.attributeGroupType = attributeGroupType
+    self.isLongForm = isLongForm
   }
 
   public init(from reader: inout ByteReader) throws(DecodeError) {
     range = try ATTHandleRange(from: &reader)
+    isLongForm = reader.remaining == 16
     attributeGroupType = try trailingUUID(from: &reader)
+    isLongForm = isLongForm && attributeGroupType.uuid16 != nil
   }
 
   public func encode(into writer: inout ByteWriter) {
     range.encode(into: &writer)
-    attributeGroupType.encode(into: &writer)
+    if isLongForm { attributeGroupType.encode128(into: &writer) } else { attributeGroupType.encode(into: &writer) }
   }
 }
 

@@ -92,7 +92,7 @@ struct GATTClient {
     if case .idle = state { startNext(now: now, into: &output) }
   }
 
-  /// Takes a PDU with an odd method.
+  /// Takes a PDU that a server sends.
   mutating func receive(_ opcode: ATTOpcode, _ parameters: RawSpan, now: Instant, into output: inout ATTOutput) {
     switch opcode {
     case .handleValueNotification:

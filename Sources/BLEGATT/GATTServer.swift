@@ -15,7 +15,7 @@ struct ATTRefusal: Error {
 
 /// The server half of an ATT bearer (Vol 3 Part F 3.3-3.4, Part G 4): requests of one client in, responses out.
 ///
-/// Checks come in the order length, handle or range, access, security, value, owner (see `docs`). A value that its
+/// Checks come in the order length, handle or range, access, security, value, owner. A value that its
 /// owner keeps makes the request wait: the event carries an id, the answer is given with it, and an answer with any
 /// other id is ignored. A client that sends a request while one waits breaks the protocol; up to
 /// ``deferredRequestsMax`` such requests are kept for their turn, more are dropped. What needs no answer (commands, the
@@ -56,7 +56,7 @@ struct GATTServer {
 
   // MARK: Inputs
 
-  /// Takes a PDU with an even method.
+  /// Takes a PDU that is none of those a server sends.
   mutating func receive(
     _ opcode: ATTOpcode, _ parameters: RawSpan, database: AttributeDatabase, now: Instant, into output: inout ATTOutput
   ) {

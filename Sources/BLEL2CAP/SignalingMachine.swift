@@ -65,7 +65,8 @@ public struct SignalingMachine {
       let length = try? reader.u16()
     else { return }
     let packet = try? SignalingPacket.decode(pdu)
-    if pdu.byteCount > Self.mtu {
+    // A request for too many channels is over the MTU too, but has an answer of its own.
+    if pdu.byteCount > Self.mtu, SignalingCode(rawValue: code) != .creditBasedConnectionRequest {
       // A rejection answers a request; answering a response would never end.
       guard Self.isRequest(code) else { return }
       return send(

@@ -151,7 +151,7 @@ final class Advertiser: SimulatorEventHandler, AirUser {
     if parameters.type == .directedHighDutyCycle {
       arm(at: max(eventStart + Self.highDutyCycleInterval, now))
     } else {
-      let delay = TimeSpan.microseconds(Int((delays.next() >> 32) * (Self.delayMax + 1) >> 32))
+      let delay = TimeSpan.microseconds(Int(delays.below(Self.delayMax + 1)))
       arm(at: eventStart + parameters.interval.timeSpan + delay)
     }
   }

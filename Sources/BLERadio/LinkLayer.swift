@@ -97,7 +97,7 @@ struct ChannelSelector {
     case .permute(let identifier):
       let prn = Self.permuted(eventCounter, identifier)
       let unmapped = UInt8(prn % UInt16(LinkLayer.dataChannelCount))
-      return isUsed(unmapped) ? unmapped : used[used.count * Int(prn) >> 16]
+      return isUsed(unmapped) ? unmapped : used[(used.count * Int(prn)) >> 16]
     }
   }
 

@@ -207,7 +207,7 @@ enum LLControlPDU: Hashable, Sendable {
   case lengthReq(DataLengths)
   case lengthRsp(DataLengths)
   /// An opcode not understood here, or one with another length than it must have.
-  case unknown(opcode: UInt8)
+  case unknown(opcode: UInt8, data: [UInt8])
 
   /// Max_RX_Octets to Max_TX_Time (2.4.2.21).
   struct DataLengths: Hashable, Sendable {
@@ -254,21 +254,22 @@ enum LLControlPDU: Hashable, Sendable {
     case .pingRsp: 0x13
     case .lengthReq: 0x14
     case .lengthRsp: 0x15
-    case .unknown(let opcode): opcode
+    case .unknown(let opcode, _): opcode
     }
   }
 }
 
 extension LLControlPDU: WireCodable {
-  /// Decodes all that is left. Only an empty PDU throws: whatever else cannot be read is ``unknown(opcode:)``.
+  /// Decodes all that is left. Only an empty PDU throws: whatever else cannot be read is ``unknown(opcode:data:)``.
   init(from reader: inout ByteReader) throws(DecodeError) {
     let opcode = try reader.u8()
+    let start = reader.offset
     do throws(DecodeError) {
       self = try Self.known(opcode, &reader)
       try reader.expectEnd()
     } catch {
-      try reader.skip(reader.remaining)
-      self = .unknown(opcode: opcode)
+      reader.offset = start
+      self = .unknown(opcode: opcode, data: reader.restArray())
     }
   }
 
@@ -293,8 +294,7 @@ extension LLControlPDU: WireCodable {
     case 0x14: return .lengthReq(try DataLengths(from: &reader))
     case 0x15: return .lengthRsp(try DataLengths(from: &reader))
     default:
-      try reader.skip(reader.remaining)
-      return .unknown(opcode: opcode)
+      return .unknown(opcode: opcode, data: reader.restArray())
     }
   }
 
@@ -322,7 +322,8 @@ extension LLControlPDU: WireCodable {
     case .rejectExtInd(let opcode, let reason):
       writer.u8(opcode)
       writer.u8(reason.rawValue)
-    case .pingReq, .pingRsp, .unknown: break
+    case .pingReq, .pingRsp: break
+    case .unknown(_, let data): writer.bytes(data)
     case .lengthReq(let lengths), .lengthRsp(let lengths): lengths.encode(into: &writer)
     }
   }

@@ -432,6 +432,6 @@ struct ScanBackoff {
   }
 
   private mutating func draw(_ random: inout SeededGenerator) {
-    count = upperLimit == 1 ? 1 : (random.next() >> 32) * upperLimit >> 32 + 1
+    count = upperLimit == 1 ? 1 : random.below(upperLimit) + 1
   }
 }

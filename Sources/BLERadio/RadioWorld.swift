@@ -166,3 +166,8 @@ enum RandomPurpose: UInt64 {
   case advertisingDelay = 1
   case backoff, accessAddress, hop, hostRandom
 }
+
+extension SeededGenerator {
+  /// A number in 0..<limit, for limits far below 2^32.
+  mutating func below(_ limit: UInt64) -> UInt64 { ((next() >> 32) &* limit) >> 32 }
+}

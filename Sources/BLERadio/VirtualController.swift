@@ -203,7 +203,7 @@ public final class VirtualController: HCIReceiver {
 
   /// LLData for a connection whose CONNECT_IND ends at `end`.
   func makeConnectionRequest(_ parameters: ConnectionParameters, end: Instant) -> ConnectionRequestData {
-    let hop = UInt8(5 + (hopRandom.next() >> 32) * 12 >> 32)
+    let hop = UInt8(5 + hopRandom.below(12))
     var accessAddress: UInt32
     repeat {
       accessAddress = AccessAddress.random(using: &connectionRandom)

@@ -134,7 +134,14 @@ final class BluetoothSystem: HostOwner {
     state = new
     replica.update(state: new)
     Log.write(.info, "system", "adapter \(name): \(new)")
-    for session in orderedSessions { post(.stateChanged(new), to: session) }
+    for session in orderedSessions { tellState(session) }
+  }
+
+  /// The state, and with `poweredOn` the room for updates.
+  private func tellState(_ session: ClientSession) {
+    guard let state else { return }
+    post(.stateChanged(state), to: session)
+    if state == .poweredOn { post(.updateCreditsGranted(Self.updateCredits), to: session) }
   }
 
   var orderedSessions: [ClientSession] { sessions.values.sorted { $0.id < $1.id } }
@@ -211,7 +218,7 @@ final class BluetoothSystem: HostOwner {
     let session = ClientSession(id: nextSession, handler: handler)
     nextSession += 1
     sessions[session.id] = session
-    if let state { post(.stateChanged(state), to: session) }
+    tellState(session)
     flush()
     return session.id
   }

@@ -179,15 +179,10 @@ public final class SocketServer {
   public init(
     address: SocketAddress, loop: EventLoop, accepted: @escaping (SocketTransport) -> Void
   ) throws(HCITransportError) {
-    if case .unix(let path) = address { Self.removeStale(path) }
-    let descriptor = try address.makeSocket("listen on") { descriptor, address, length in
-      let bound = unsafe bind(descriptor, address, length)
-      return bound == 0 ? listen(descriptor, 64) : bound
-    }
-    self.descriptor = descriptor
+    descriptor = try Self.makeListener(address)
     self.address = Self.bound(descriptor, address)
     let name = self.address.description
-    watch = loop.watch(descriptor) { _ in
+    watch = loop.watch(descriptor) { [descriptor] _ in
       while true {
         let accepted4 = accept(descriptor, nil, nil)
         guard accepted4 >= 0 else { break }
@@ -208,7 +203,16 @@ public final class SocketServer {
     if case .unix(let path) = address { unlink(path) }
   }
 
-  private static func prepare(_ descriptor: Int32) {
+  /// A socket that listens on `address`.
+  static func makeListener(_ address: SocketAddress) throws(HCITransportError) -> Int32 {
+    if case .unix(let path) = address { removeStale(path) }
+    return try address.makeSocket("listen on") { descriptor, address, length in
+      let bound = unsafe bind(descriptor, address, length)
+      return bound == 0 ? listen(descriptor, 64) : bound
+    }
+  }
+
+  static func prepare(_ descriptor: Int32) {
     var one: Int32 = 1
     unsafe setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, 4)
     unsafe setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &one, 4)
@@ -227,7 +231,8 @@ public final class SocketServer {
     }
   }
 
-  private static func bound(_ descriptor: Int32, _ address: SocketAddress) -> SocketAddress {
+  /// The address with the port that the system chose, where it had to.
+  static func bound(_ descriptor: Int32, _ address: SocketAddress) -> SocketAddress {
     guard case .tcp(let host, 0) = address else { return address }
     var storage = sockaddr_storage()
     var length = socklen_t(MemoryLayout<sockaddr_storage>.size)

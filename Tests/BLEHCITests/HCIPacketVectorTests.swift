@@ -112,9 +112,9 @@ struct HCIPacketVectorTests {
     for child in Mirror(reflecting: value).children {
       fields[child.label?.lowercased() ?? "?"] = child.value
     }
+    let counts = fields.values.compactMap { ($0 as? [Any])?.count }
     for (key, expected) in json.object {
       if Self.derived.contains(key) {
-        let counts = fields.values.compactMap { ($0 as? [Any])?.count }
         #expect(counts.contains(json.int(key) ?? -1), "\(name): \(key)")
         continue
       }

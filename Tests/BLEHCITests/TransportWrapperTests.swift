@@ -57,6 +57,9 @@ struct TransportWrapperTests {
   }
 
   @Test func aTraceIsReadable() {
+    let disconnection: [UInt8] = [0x05, 0x04, 0x00, 0x40, 0x00, 0x13]
+    let damaged: [UInt8] = [0x05, 0x04, 0x00]
+    let data: [UInt8] = [0x40, 0x20, 0x01, 0x00, 0x07]
     var lines: [String] = []
     let transport = TracingTransport(inner) { lines.append($0) }
     transport.receiver = listener
@@ -69,9 +72,9 @@ struct TransportWrapperTests {
     LELongTermKeyRequestReply(connectionHandle: handle, longTermKey: key).encodePacket(into: &writer)
     transport.send(.command, writer.bytes.span.bytes)
     inner.receiver?.receive(.event, answer.span.bytes)
-    inner.receiver?.receive(.event, [0x05, 0x04, 0x00, 0x40, 0x00, 0x13].span.bytes)
-    inner.receiver?.receive(.event, [0x05, 0x04, 0x00].span.bytes)
-    inner.receiver?.receive(.aclData, [0x40, 0x20, 0x01, 0x00, 0x07].span.bytes)
+    inner.receiver?.receive(.event, disconnection.span.bytes)
+    inner.receiver?.receive(.event, damaged.span.bytes)
+    inner.receiver?.receive(.aclData, data.span.bytes)
     #expect(
       lines == [
         "-> LE Set Scan Enable (0x200C) enable=true filterDuplicates=false",
