@@ -109,7 +109,12 @@ final class Reader: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
     guard let text = service.characteristics?.first else { return }
     peripheral.readValue(for: text)
     peripheral.setNotifyValue(true, for: text)
-    peripheral.writeValue(Data(answer.utf8), for: text, type: .withResponse)
+  }
+
+  func peripheral(
+    _ peripheral: CBPeripheral, didUpdateNotificationStateFor characteristic: CBCharacteristic, error: (any Error)?
+  ) {
+    peripheral.writeValue(Data(answer.utf8), for: characteristic, type: .withResponse)
   }
 
   func peripheral(_ peripheral: CBPeripheral, didUpdateValueFor characteristic: CBCharacteristic, error: (any Error)?) {
