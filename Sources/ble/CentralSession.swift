@@ -103,7 +103,9 @@ final class CentralSession {
     var unconnectable: Discovery?
     do throws(Failure) {
       while true {
-        guard case .event(.discovered(let discovery)) = try await next(while: "looking for \(selector)") else { continue }
+        guard case .event(.discovered(let discovery)) = try await next(while: "looking for \(selector)") else {
+          continue
+        }
         guard selector.matches(discovery) else { continue }
         if discovery.isConnectable { return discovery }
         unconnectable = discovery
@@ -176,7 +178,9 @@ final class CentralSession {
     let doing = "discovering the services of \(peerName)"
     return try need(
       doing,
-      await ask(doing) { .discoverServices($0, $1, uuids) } answer: {
+      await ask(doing) {
+        .discoverServices($0, $1, uuids)
+      } answer: {
         if case .servicesDiscovered($1, _, let result) = $0 { result } else { nil }
       })
   }
@@ -185,7 +189,9 @@ final class CentralSession {
     let doing = "discovering what the service \(service.uuid) includes"
     return try need(
       doing,
-      await ask(doing) { .discoverIncludedServices($0, $1, service.handles, nil) } answer: {
+      await ask(doing) {
+        .discoverIncludedServices($0, $1, service.handles, nil)
+      } answer: {
         if case .includedServicesDiscovered($1, _, let result) = $0 { result } else { nil }
       })
   }
@@ -196,7 +202,9 @@ final class CentralSession {
     let doing = "discovering the characteristics of the service \(service.uuid)"
     return try need(
       doing,
-      await ask(doing) { .discoverCharacteristics($0, $1, service.handles, uuids) } answer: {
+      await ask(doing) {
+        .discoverCharacteristics($0, $1, service.handles, uuids)
+      } answer: {
         if case .characteristicsDiscovered($1, _, let result) = $0 { result } else { nil }
       })
   }
@@ -205,21 +213,27 @@ final class CentralSession {
     let doing = "discovering the descriptors of the characteristic \(characteristic.uuid)"
     return try need(
       doing,
-      await ask(doing) { .discoverDescriptors($0, $1, characteristic) } answer: {
+      await ask(doing) {
+        .discoverDescriptors($0, $1, characteristic)
+      } answer: {
         if case .descriptorsDiscovered($1, _, let result) = $0 { result } else { nil }
       })
   }
 
   /// The value, or why the peer does not give it.
   func read(_ handle: UInt16, _ what: String) async throws(Failure) -> Result<[UInt8], SystemError> {
-    try await ask("reading \(what)") { .readValue($0, $1, handle) } answer: {
+    try await ask("reading \(what)") {
+      .readValue($0, $1, handle)
+    } answer: {
       if case .valueRead($1, _, let result) = $0 { result } else { nil }
     }
   }
 
   func write(_ value: [UInt8], to handle: UInt16, _ what: String) async throws(Failure) {
     let doing = "writing \(what)"
-    let result: Result<Void, SystemError> = try await ask(doing) { .writeValue($0, $1, handle, value) } answer: {
+    let result: Result<Void, SystemError> = try await ask(doing) {
+      .writeValue($0, $1, handle, value)
+    } answer: {
       guard case .valueWritten($1, _, let error) = $0 else { return nil }
       return error.map(Result.failure) ?? .success(())
     }
@@ -239,7 +253,9 @@ final class CentralSession {
 
   func setNotify(_ isOn: Bool, _ characteristic: CharacteristicRecord) async throws(Failure) {
     let doing = (isOn ? "subscribing to " : "unsubscribing from ") + "\(characteristic.uuid)"
-    let result: Result<Void, SystemError> = try await ask(doing) { .setNotify($0, $1, characteristic, isOn) } answer: {
+    let result: Result<Void, SystemError> = try await ask(doing) {
+      .setNotify($0, $1, characteristic, isOn)
+    } answer: {
       guard case .notifyStateChanged($1, _, isNotifying: _, let error) = $0 else { return nil }
       return error.map(Result.failure) ?? .success(())
     }

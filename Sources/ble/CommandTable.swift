@@ -47,7 +47,8 @@ enum CommandTable {
         + "COREBLUETOOTH_ADAPTER says which."),
     OptionSpec(name: "--json", help: "Print JSON, one object a line."),
     OptionSpec(
-      name: "--capture", argument: "FILE", help: "Write all HCI packets to FILE (btsnoop; Wireshark and tshark open it)."),
+      name: "--capture", argument: "FILE",
+      help: "Write all HCI packets to FILE (btsnoop; Wireshark and tshark open it)."),
     OptionSpec(
       name: "--timeout", argument: "SECONDS",
       help: "Give up when the command is not done by then. Without it 30, and no limit for scan, subscribe, serve and "

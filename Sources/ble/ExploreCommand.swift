@@ -103,7 +103,9 @@ struct ExploreCommand {
     return characteristics
   }
 
-  private func value(_ handle: UInt16, _ what: String, _ session: CentralSession) async throws(Failure) -> PeerTree.Value {
+  private func value(_ handle: UInt16, _ what: String, _ session: CentralSession) async throws(Failure)
+    -> PeerTree.Value
+  {
     switch try await session.read(handle, what) {
     case .success(let octets): .read(octets)
     case .failure(let error): .refused(session.describe(error))
@@ -149,7 +151,8 @@ struct ExploreCommand {
 
   static func text(_ tree: PeerTree) -> [String] {
     var lines = [
-      harmless(tree.peer.name ?? "(no name)"), "identifier \(tree.peer.identifier.text)", "address    \(tree.peer.address)",
+      harmless(tree.peer.name ?? "(no name)"), "identifier \(tree.peer.identifier.text)",
+      "address    \(tree.peer.address)",
     ]
     for service in tree.services {
       let kind = service.record.isPrimary ? "service" : "secondary service"

@@ -22,7 +22,9 @@ enum File {
     return Array(bytes.prefix(limit))
   }
 
-  private static func reason() -> String { unsafe strerror(errno).map { unsafe String(cString: $0) } ?? "error \(errno)" }
+  private static func reason() -> String {
+    unsafe strerror(errno).map { unsafe String(cString: $0) } ?? "error \(errno)"
+  }
 }
 
 /// The computer's clocks, for profiles.
@@ -39,5 +41,7 @@ enum SystemClock {
       unixMilliseconds: milliseconds(wall), utcOffset: Int64(local.tm_gmtoff), uptimeMilliseconds: milliseconds(uptime))
   }
 
-  private static func milliseconds(_ time: timespec) -> Int64 { Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000 }
+  private static func milliseconds(_ time: timespec) -> Int64 {
+    Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+  }
 }

@@ -5,7 +5,9 @@ enum Help {
   private static let width = 96
 
   static var overview: String {
-    var lines = ["Usage: ble COMMAND [OPTIONS]", "", "Scan, explore and emulate Bluetooth Low Energy devices.", "", "Commands:"]
+    var lines = [
+      "Usage: ble COMMAND [OPTIONS]", "", "Scan, explore and emulate Bluetooth Low Energy devices.", "", "Commands:",
+    ]
     lines += table(CommandTable.commands.map { ($0.name, $0.summary) })
     lines += ["", "Options of every command:"]
     lines += options(CommandTable.globalOptions)

@@ -2,6 +2,7 @@
 
 import BLESystem
 import Dispatch
+import Glibc
 
 /// Everything that can happen to a running command, in one order.
 enum Input: Sendable {

@@ -27,7 +27,8 @@ final class Output: Sendable {
   static func write(_ text: String, to descriptor: Int32) {
     var rest = Array(text.utf8)[...]
     while !rest.isEmpty {
-      let count = unsafe rest.withUnsafeBytes { bytes in unsafe Glibc.write(descriptor, bytes.baseAddress, bytes.count) }
+      let count = unsafe rest.withUnsafeBytes { bytes in unsafe Glibc.write(descriptor, bytes.baseAddress, bytes.count)
+      }
       if count < 0 && errno == EINTR { continue }
       guard count > 0 else { return }
       rest = rest.dropFirst(count)
@@ -75,7 +76,9 @@ extension [UInt8] {
   /// One zero at the end, which many devices send, is left out.
   var plainText: String? {
     let octets = last == 0 ? dropLast() : self[...]
-    guard !octets.isEmpty, let text = String(validating: octets, as: UTF8.self), harmless(text) == text else { return nil }
+    guard !octets.isEmpty, let text = String(validating: octets, as: UTF8.self), harmless(text) == text else {
+      return nil
+    }
     return text
   }
 }

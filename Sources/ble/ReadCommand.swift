@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import BLESystem
+
 /// `ble read`: one value, however long.
 struct ReadCommand {
   private let context: CommandContext

@@ -55,7 +55,9 @@ struct ScanCommand {
       .init("connectable", .bool(discovery.isConnectable)),
       .init("services", uuids(discovery.services)),
     ]
-    if !discovery.overflowServices.isEmpty { members.append(.init("overflowServices", uuids(discovery.overflowServices))) }
+    if !discovery.overflowServices.isEmpty {
+      members.append(.init("overflowServices", uuids(discovery.overflowServices)))
+    }
     if !discovery.solicitedServices.isEmpty {
       members.append(.init("solicitedServices", uuids(discovery.solicitedServices)))
     }
@@ -72,7 +74,9 @@ struct ScanCommand {
 
   static func text(_ discovery: Discovery) -> String {
     let peer = discovery.peer
-    let rssi = discovery.rssi == 127 ? "   ?" : String(repeating: " ", count: max(0, 4 - "\(discovery.rssi)".count)) + "\(discovery.rssi)"
+    let rssi =
+      discovery.rssi == 127
+      ? "   ?" : String(repeating: " ", count: max(0, 4 - "\(discovery.rssi)".count)) + "\(discovery.rssi)"
     var parts = ["\(peer.identifier.text)  \(rssi) dBm  \(harmless(discovery.localName ?? peer.name ?? "(no name)"))"]
     let services = discovery.services + discovery.overflowServices
     if !services.isEmpty { parts.append(services.map { UUIDName.service($0) }.joined(separator: ", ")) }

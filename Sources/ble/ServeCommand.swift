@@ -7,7 +7,7 @@ import BLESystem
 /// `ble serve`: publishes the services of a profile, advertises, answers reads and writes, and sends values.
 final class ServeCommand {
   private let context: CommandContext
-  private let player: ProfilePlayer
+  private var player: ProfilePlayer
   private let link: any SystemLink
   private var lastToken: RequestToken = 0
   /// What is being set up; each step waits for the system's answer to the one before it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import BLEProfile
+import BLESystem
 
 /// `ble subscribe`: a line for each value that the peer notifies or indicates.
 struct SubscribeCommand {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import BLEProfile
+import BLESystem
 
 /// `ble write`: one value, with a response or without.
 struct WriteCommand {
