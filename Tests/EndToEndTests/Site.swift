@@ -17,26 +17,32 @@ enum Build {
     .path
 
   /// Tests with programs at a time: more would only wait for each other.
-  static let gate = Gate(4)
+  static let placesMax = 4
+  static let gate = Gate(placesMax)
 }
 
-/// Lets a number of tasks in at a time.
+/// Has a number of places for tasks, given in the order of asking.
 actor Gate {
   private var free: Int
-  private var waits: [CheckedContinuation<Void, Never>] = []
+  private var waits: [(places: Int, continuation: CheckedContinuation<Void, Never>)] = []
 
-  init(_ count: Int) { free = count }
+  init(_ places: Int) { free = places }
 
-  func enter() async {
-    if free > 0 {
-      free -= 1
+  func enter(_ places: Int) async {
+    if waits.isEmpty, free >= places {
+      free -= places
     } else {
-      await withCheckedContinuation { waits.append($0) }
+      await withCheckedContinuation { waits.append((places, $0)) }
     }
   }
 
-  func leave() {
-    if waits.isEmpty { free += 1 } else { waits.removeFirst().resume() }
+  func leave(_ places: Int) {
+    free += places
+    while let first = waits.first, free >= first.places {
+      waits.removeFirst()
+      free -= first.places
+      first.continuation.resume()
+    }
   }
 }
 
@@ -151,25 +157,30 @@ final class Site: Sendable {
   var transcripts: String { programs.withLock { $0 }.map { $0.transcript.tail() }.joined(separator: "\n") }
 }
 
-/// Runs a test on a site of its own; the directory stays where the test fails.
-func withSite(radio: Bool = true, _ body: (Site) async throws -> Void) async throws {
-  await Build.gate.enter()
+/// Runs a test on a site of its own, `alone` of all that have one; the directory stays where the test fails.
+func withSite(radio: Bool = true, alone: Bool = false, _ body: (Site) async throws -> Void) async throws {
+  let places = alone ? Build.placesMax : 1
+  await Build.gate.enter(places)
   do {
-    let site = try Site()
-    do {
-      if radio { try await site.startRadio() }
-      try await body(site)
-      try await site.end()
-      try FileManager.default.removeItem(atPath: site.directory)
-    } catch {
-      await site.kill()
-      throw SiteFailure(description: "\(error)\nAll programs (files in \(site.directory)):\n\(site.transcripts)")
-    }
+    try await runSite(radio: radio, body)
   } catch {
-    await Build.gate.leave()
+    await Build.gate.leave(places)
     throw error
   }
-  await Build.gate.leave()
+  await Build.gate.leave(places)
+}
+
+private func runSite(radio: Bool, _ body: (Site) async throws -> Void) async throws {
+  let site = try Site()
+  do {
+    if radio { try await site.startRadio() }
+    try await body(site)
+    try await site.end()
+    try FileManager.default.removeItem(atPath: site.directory)
+  } catch {
+    await site.kill()
+    throw SiteFailure(description: "\(error)\nAll programs (files in \(site.directory)):\n\(site.transcripts)")
+  }
 }
 
 /// A stream socket on which one line is asked and one answered.
