@@ -157,11 +157,14 @@ extension BluetoothSystem {
 
   func connected(_ connection: Connection) {
     guard let peer = peers.identifier(of: connection.peer) else { return }
+    // A second link to the same peer serves that peer's requests, and is no business of the sessions here.
+    if let existing = links[peer], !existing.isEnding { return }
     linkEpoch += 1
     let link = PeerLink(connection: connection, reference: LinkReference(peer: peer, epoch: linkEpoch))
     links[peer] = link
     replica.update(connected: peer, services: [])
-    Log.write(.info, "system", "link to \(connection.peer) as \(connection.role == .central ? "Central" : "Peripheral")")
+    Log.write(
+      .info, "system", "link to \(connection.peer) as \(connection.role == .central ? "Central" : "Peripheral")")
     let waiting = wanted.removeValue(forKey: peer) ?? []
     if connection.role == .central {
       if waiting.isEmpty {

@@ -287,7 +287,9 @@ extension BluetoothSystem {
   private func deviceNameRead(_ value: GATTReadValue, _ link: PeerLink) {
     let bytes = link.connection.bearer.output.eventBytes[value.value]
     // A response's first value is cut at MTU - 4; a name that may go on is of no use.
-    guard bytes.count < link.connection.bearer.mtu - 4, let name = String(validating: bytes, as: UTF8.self) else { return }
+    guard bytes.count < link.connection.bearer.mtu - 4, let name = String(validating: bytes, as: UTF8.self) else {
+      return
+    }
     let peer = link.reference.peer
     guard peers.setDeviceName(name, of: peer) else { return }
     for session in link.users.sorted() { post(.nameChanged(peer, name), to: session) }
@@ -302,7 +304,8 @@ extension BluetoothSystem {
     case .invalidResponse(let request):
       SystemError(.unknown, "\(peer) answered \(request) with a response that breaks the rules")
     case .echoMismatch(let handle):
-      SystemError(.unknown, "\(peer) did not repeat the queued write to handle \(handle) as it was sent; it was cancelled")
+      SystemError(
+        .unknown, "\(peer) did not repeat the queued write to handle \(handle) as it was sent; it was cancelled")
     case .valueTooLong(let count):
       SystemError(
         .att(ATTError.invalidAttributeValueLength.rawValue),
