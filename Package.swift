@@ -56,7 +56,9 @@ let package = Package(
     layer("CoreBluetooth", ["BLECore", "BLESystem"]),
     .executableTarget(
       name: "ble",
-      dependencies: ["CoreBluetooth", "BLECore", "BLEHCI", "BLEProfile", "BLERadio", "BLESystem", "BLETransport"],
+      dependencies: [
+        "CoreBluetooth", "BLECore", "BLEGATT", "BLEHCI", "BLEProfile", "BLERadio", "BLESystem", "BLETransport",
+      ],
       swiftSettings: settings),
 
     example("HeartRateCentral"),
@@ -75,8 +77,9 @@ let package = Package(
     tests("BLERadioTests", ["BLECore", "BLEHCI", "BLERadio"]),
     tests("BLEHostTests", ["BLECore", "BLEHCI", "BLEGATT", "BLEHost", "BLERadio"]),
     tests("BLETransportTests", ["BLECore", "BLEHCI", "BLETransport"]),
-    tests("BLESystemTests", ["BLECore", "BLEHCI", "BLEHost", "BLERadio", "BLEStore", "BLESystem"]),
+    tests("BLESystemTests", ["BLECore", "BLECrypto", "BLEGATT", "BLEHCI", "BLEHost", "BLERadio", "BLEStore", "BLESystem"]),
     tests("BLEProfileTests", ["BLECore", "BLEProfile"]),
+    tests("ToolTests", ["BLECore", "BLEProfile", "BLESystem", "ble"]),
     tests("CoreBluetoothTests", ["CoreBluetooth"]),
     tests("EndToEndTests", ["CoreBluetooth"]),
   ],

@@ -23,6 +23,7 @@ public struct AdvertisementFields: Hashable, Sendable {
   /// The connection intervals that the device likes best; nil for an end that it leaves open.
   public var connectionIntervalMin: ConnectionInterval?
   public var connectionIntervalMax: ConnectionInterval?
+  /// The long form (of which the first counts) gives way to the short one.
   public var advertisingInterval: AdvertisingInterval?
   /// The addresses that are meant, in order of appearance.
   public var targetAddresses: [DeviceAddress] = []
@@ -112,6 +113,7 @@ public struct AdvertisementFields: Hashable, Sendable {
   }
 
   private mutating func setLongInterval(_ data: RawSpan) {
+    guard advertisingInterval == nil else { return }
     var reader = ByteReader(data)
     let value: UInt32? = data.byteCount >= 4 ? try? reader.u32() : try? reader.u24()
     if let value { advertisingInterval = AdvertisingInterval(rawValue: value) }

@@ -89,10 +89,15 @@ public final class HCITransportPair {
       var batch = PacketQueue<HCIPacketType>()
       swap(&batch, &inbox)
       while !isClosed, let receiver, batch.removeFirst({ receiver.receive($0, $1) }) {}
-      if inbox.isEmpty, batch.isEmpty { swap(&batch, &inbox) }
-      if closedByOther, inbox.isEmpty, !isClosed {
+      guard !isClosed else { return }
+      if !batch.isEmpty {
+        // The receiver went away meanwhile: what it has not seen stays first in line.
+        while inbox.removeFirst({ batch.append($0, $1) }) {}
+      }
+      if inbox.isEmpty { swap(&batch, &inbox) }
+      if closedByOther, inbox.isEmpty, let receiver {
         isClosed = true
-        receiver?.transportClosed(HCITransportError("the other end of the in-process HCI transport was closed"))
+        receiver.transportClosed(HCITransportError("the other end of the in-process HCI transport was closed"))
         return
       }
       wake()

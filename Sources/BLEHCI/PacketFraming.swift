@@ -75,7 +75,8 @@ extension CommandComplete {
 }
 
 extension ByteWriter {
-  /// A length octet, then what `body` writes. Parameters are at most 255 octets; every wire type keeps to it.
+  /// A length octet, then what `body` writes: at most 255 octets. Every wire type keeps to that, other than reports
+  /// with more data than one event holds, which are the caller's to divide.
   mutating func lengthPrefixed(_ body: (inout ByteWriter) -> Void) {
     let offset = count
     u8(0)

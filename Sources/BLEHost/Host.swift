@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import BLECore
+public import BLEGATT
+public import BLEHCI
+import BLEL2CAP
+import BLESMP
+
+/// The host of one controller (GAP, Vol 3 Part C): it starts the controller up, scans, advertises, connects, and runs
+/// L2CAP, ATT/GATT and the Security Manager on each link.
+///
+/// Bytes and expired deadlines go in; HCI packets and events come out. Nothing here knows a thread, a lock or a clock
+/// beside the scheduler's. The owner is told only when a call's effects are complete, so it may call back at once.
+public final class Host: HCIReceiver {
+  public private(set) var info = ControllerInfo()
+  public weak var owner: (any HostOwner)?
+  /// The one local database, shared by all links.
+  public let database = AttributeDatabase()
+
+  private enum State {
+    case created
+    case starting(ControllerSetup)
+    case running
+    case failed
+  }
+
+  let transport: any HCITransport
+  private let scheduler: any Scheduler
+  let configuration: HostConfiguration
+  private var state = State.created
+  private var timer: (any SchedulerTimer)?
+
+  var commands = HostCommands()
+  var acl = ACLFlow(packetLength: 27, packetCount: 1)
+  private var progress: [ACLProgress] = []
+  var scanner = Scanner()
+  var advertiser = Advertiser()
+  var connector: Connector
+  private var clientScan: ScanSettings?
+
+  private var connections: [ConnectionHandle: Connection] = [:]
+  /// Links with output or events to be handled.
+  private var dirty: [Connection] = []
+  private var events: [HostEvent] = []
+  private var isPumping = false
+
+  public init(transport: any HCITransport, scheduler: any Scheduler, configuration: HostConfiguration) {
+    self.transport = transport
+    self.scheduler = scheduler
+    self.configuration = configuration
+    connector = Connector(info: ControllerInfo(), configuration: configuration)
+    timer = scheduler.makeTimer { [weak self] in self?.handleTimeout() }
+    transport.receiver = self
+  }
+
+  // MARK: - Verbs
+
+  /// Starts the controller up; ends with ``HostEvent/ready(_:)`` or ``HostEvent/failed(_:)``.
+  public func start() {
+    guard case .created = state else { return }
+    commands.now = scheduler.now
+    let setup = ControllerSetup(configuration: configuration)
+    state = .starting(setup)
+    setup.enqueue(.reset, into: &commands)
+    pump()
+  }
+
+  /// Ends everything and closes the transport; no event follows.
+  public func close() {
+    state = .failed
+    owner = nil
+    timer?.disarm()
+    transport.close()
+  }
+
+  /// Scans actively until told otherwise; nil stops. `isContinuous`: listen all the time.
+  public func setScanning(_ isScanning: Bool, isContinuous: Bool = false) {
+    guard begin() else { return }
+    clientScan = isScanning ? ScanSettings(isActive: true, isContinuous: isContinuous) : nil
+    connector.clientScans(isScanning, now: scheduler.now, into: &commands)
+    pump()
+  }
+
+  /// Advertises connectably, in place of what was advertised before.
+  public func startAdvertising(_ content: AdvertisingContent) {
+    guard begin() else { return }
+    advertiser.start(content, own: info.ownAddress, configuration: configuration, into: &commands)
+    pump()
+  }
+
+  public func stopAdvertising() {
+    guard begin() else { return }
+    advertiser.stop(into: &commands)
+    pump()
+  }
+
+  /// Wants a link to `peer` in the Central role, for as long as it takes.
+  public func connect(_ peer: DeviceAddress) {
+    guard begin() else { return }
+    connector.want(peer, now: scheduler.now, into: &commands)
+    pump()
+  }
+
+  /// Does not want the link any more. One that has just been made is reported all the same.
+  public func cancelConnect(_ peer: DeviceAddress) {
+    guard begin() else { return }
+    connector.unwant(peer, now: scheduler.now, into: &commands)
+    pump()
+  }
+
+  /// Ends a link; the peer sees `reason` (Remote User Terminated Connection).
+  public func disconnect(_ connection: Connection, reason: HCIStatus = .remoteUserTerminatedConnection) {
+    guard begin(), !connection.isDisconnecting, connections[connection.handle] === connection else { return }
+    connection.isDisconnecting = true
+    commands.enqueue(Disconnect(connectionHandle: connection.handle, reason: reason), context: .other)
+    pump()
+  }
+
+  /// Asks the controller how strong the link is; answered by ``HostEvent/rssi(_:token:_:)``.
+  public func readRSSI(_ connection: Connection, token: UInt64) {
+    guard begin(), connections[connection.handle] === connection else { return }
+    commands.enqueue(
+      ReadRSSI(connectionHandle: connection.handle), context: .rssi(connection.handle, token: token))
+    pump()
+  }
+
+  /// Wishes for other connection parameters: by Connection Update as Central, else by asking the Central.
+  public func requestParameters(_ connection: Connection, _ range: ConnectionParameterRange) {
+    guard begin(), connections[connection.handle] === connection, range.isValid else { return }
+    if connection.role == .central {
+      update(connection, range)
+    } else {
+      connection.signaling.requestParameterUpdate(range, now: scheduler.now)
+      touch(connection)
+    }
+    pump()
+  }
+
+  /// Calls the link's ATT bearer and sends what comes out.
+  public func perform<T>(on connection: Connection, _ body: (inout ATTBearer, Instant) -> T) -> T {
+    commands.now = scheduler.now
+    let result = body(&connection.bearer, scheduler.now)
+    touch(connection)
+    pump()
+    return result
+  }
+
+  public var links: [Connection] {
+    connections.values.filter(\.isReported).sorted { $0.handle < $1.handle }
+  }
+
+  /// Notes the time of a call; false if the host does not run.
+  private func begin() -> Bool {
+    commands.now = scheduler.now
+    return isRunning
+  }
+
+  private var isRunning: Bool { if case .running = state { true } else { false } }
+
+  // MARK: - Inputs
+
+  public func receive(_ type: HCIPacketType, _ payload: RawSpan) {
+    guard !isFailed else { return }
+    commands.now = scheduler.now
+    switch type {
+    case .event: receiveEvent(payload)
+    case .aclData: receiveACL(payload)
+    default: break  // A host of LE data has no use for anything else.
+    }
+    pump()
+  }
+
+  public func transportClosed(_ error: HCITransportError) {
+    fail(HostError(error.description))
+    pump()
+  }
+
+  private func handleTimeout() {
+    let now = scheduler.now
+    commands.now = now
+    commands.handleTimeout()
+    connector.handleTimeout(now: now, into: &commands)
+    if connector.isStuck { fail(HostError("the controller does not end LE Create Connection; it needs a reset")) }
+    for connection in connections.values.sorted(by: { $0.handle < $1.handle }) {
+      guard let deadline = connection.nextDeadline, deadline <= now else { continue }
+      connection.bearer.handleTimeout(now: now)
+      connection.signaling.handleTimeout(now: now)
+      if let report = connection.reportDeadline, report <= now { self.report(connection) }
+      touch(connection)
+    }
+    pump()
+  }
+
+  func fail(_ error: HostError) {
+    if case .failed = state { return }
+    state = .failed
+    connections.removeAll()
+    dirty.removeAll()
+    events.append(.failed(error))
+  }
+
+  // MARK: - The pump
+
+  func touch(_ connection: Connection) {
+    if !dirty.contains(where: { $0 === connection }) { dirty.append(connection) }
+  }
+
+  /// Moves everything that can move: PDUs into ACL packets, packets and commands to the transport, events to the owner.
+  private func pump() {
+    guard !isPumping else { return }
+    isPumping = true
+    repeat {
+      takeCommandOutcomes()
+      settleRadio()
+      while let connection = dirty.popLast() { drain(connection) }
+      send()
+      deliverEvents()
+    } while !events.isEmpty || !dirty.isEmpty || commands.hasCompletions
+    isPumping = false
+    armTimer()
+  }
+
+  /// Scanning gives way to initiating; LE Create Connection waits until the controller does not scan.
+  private func settleRadio() {
+    guard isRunning else { return }
+    var wanted = clientScan
+    let needs = connector.needs
+    if needs.silence {
+      wanted = nil
+    } else if needs.listens, wanted == nil {
+      wanted = ScanSettings(isActive: false, isContinuous: true)
+    }
+    if scanner.wanted != wanted {
+      scanner.want(wanted, own: info.ownAddress, configuration: configuration, into: &commands)
+    }
+    if scanner.isSilent { connector.sendOrder(into: &commands) }
+  }
+
+  private func send() {
+    guard !isFailed else { return }
+    acl.sendWaiting(out: &commands.out, progress: &progress)
+    progress.removeAll(keepingCapacity: true)
+    while commands.out.removeFirst({ transport.send($0, $1) }) {}
+  }
+
+  private var isFailed: Bool { if case .failed = state { true } else { false } }
+
+  private func deliverEvents() {
+    var index = 0
+    while index < events.count {
+      owner?.host(self, did: events[index])
+      index += 1
+    }
+    events.removeAll(keepingCapacity: true)
+  }
+
+  private func armTimer() {
+    guard !isFailed else {
+      timer?.disarm()
+      return
+    }
+    var deadline = commands.nextDeadline
+    for next in [connector.nextDeadline] + connections.values.map(\.nextDeadline) {
+      guard let next else { continue }
+      deadline = min(deadline ?? next, next)
+    }
+    if let deadline { timer?.arm(at: deadline) } else { timer?.disarm() }
+  }
+
+  func post(_ event: HostEvent) { events.append(event) }
+
+  // MARK: - Commands' outcomes
+
+  private func takeCommandOutcomes() {
+    while commands.hasCompletions {
+      for completion in commands.takeCompletions() { complete(completion.context, completion.outcome) }
+    }
+  }
+
+  private func complete(_ context: HostCommand, _ outcome: CommandOutcome) {
+    let now = scheduler.now
+    switch context {
+    case .setup(let step): setupComplete(step, outcome)
+    case .advertising(let step, let generation):
+      let result = advertiser.complete(
+        step, generation: generation, outcome.statusCode, hasLinks: !connections.isEmpty)
+      switch result {
+      case .started: post(.advertisingStarted)
+      case .failed(let status): post(.advertisingFailed(status))
+      case nil: break
+      }
+    case .scanning(let step):
+      if let failure = scanner.complete(
+        step, outcome.statusCode, own: info.ownAddress, configuration: configuration, into: &commands)
+      {
+        clientScan = nil
+        post(.scanFailed(failure))
+      }
+    case .connecting(let step):
+      if let refused = connector.complete(step, outcome.statusCode, now: now) {
+        post(.connectFailed(refused, outcome.statusCode))
+      }
+    case .remoteFeatures(let handle):
+      if outcome.statusCode != .success, let connection = connections[handle] { report(connection) }
+    case .rssi(let handle, let token): rssiComplete(handle, token, outcome)
+    case .other: break
+    }
+  }
+
+  private func setupComplete(_ step: ControllerSetup.Step, _ outcome: CommandOutcome) {
+    guard case .starting(var setup) = state else { return }
+    let progress = setup.complete(step, outcome)
+    state = .starting(setup)
+    switch progress {
+    case .send(let next): setup.enqueue(next, into: &commands)
+    case .failed(let error): fail(error)
+    case .ready:
+      info = setup.info
+      acl = ACLFlow(packetLength: info.aclDataPacketLength, packetCount: info.aclDataPacketCount)
+      connector = Connector(info: info, configuration: configuration)
+      state = .running
+      post(.ready(info))
+    }
+  }
+
+  private func rssiComplete(_ handle: ConnectionHandle, _ token: UInt64, _ outcome: CommandOutcome) {
+    guard let connection = connections[handle] else { return }
+    guard case .complete(let bytes) = outcome, outcome.statusCode == .success,
+      let parameters = try? ReadRSSI.ReturnParameters.decode(bytes)
+    else {
+      post(.rssi(connection, token: token, nil, outcome.statusCode))
+      return
+    }
+    post(.rssi(connection, token: token, parameters.rssi, .success))
+  }
+
+  // MARK: - Links
+
+  func add(_ connection: Connection) {
+    connections[connection.handle] = connection
+    acl.connect(connection.handle)
+  }
+
+  func connection(_ handle: ConnectionHandle) -> Connection? { connections[handle] }
+
+  func remove(_ handle: ConnectionHandle) -> Connection? {
+    guard let connection = connections.removeValue(forKey: handle) else { return nil }
+    acl.disconnect(handle)
+    dirty.removeAll { $0 === connection }
+    return connection
+  }
+
+  /// Tells the owner of a link, once.
+  func report(_ connection: Connection) {
+    connection.reportDeadline = nil
+    guard !connection.isReported else { return }
+    connection.isReported = true
+    post(.connected(connection))
+    touch(connection)
+  }
+
+  func update(_ connection: Connection, _ range: ConnectionParameterRange) {
+    commands.enqueue(
+      LEConnectionUpdate(
+        connectionHandle: connection.handle, connectionIntervalMin: range.intervalMin,
+        connectionIntervalMax: range.intervalMax, maxLatency: range.latency,
+        supervisionTimeout: range.supervisionTimeout, minCELength: ConnectionEventLength(rawValue: 0),
+        maxCELength: ConnectionEventLength(rawValue: 0)),
+      context: .other)
+  }
+
+  /// The time of the input that is being handled.
+  var now: Instant { commands.now }
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import BLECore
+import BLECrypto
+import BLEHCI
+import BLEHost
+import BLERadio
+import BLEStore
+import BLETransport
+import Glibc
+import Synchronization
+
+/// The composition root: opens sessions with the system that owns an adapter.
+public enum Adapters {
+  /// Opens a session on the adapter that `spec` names; nil: `COREBLUETOOTH_ADAPTER`, else none.
+  ///
+  /// Never fails: an adapter that cannot be had gives a session whose one event is `.stateChanged(.unsupported)`,
+  /// and one line in the log saying why and what works.
+  public static func open(_ spec: String?, handler: @escaping SystemEventHandler) -> any SystemLink {
+    switch parse(spec) {
+    case .success(let spec): AdapterPool.shared.open(spec, handler: handler)
+    case .failure(let refusal):
+      refuse(refusal, handler)
+    }
+  }
+
+  /// Whether `spec` (nil: the environment's) names an adapter that can be used; the error says what does.
+  public static func parse(_ spec: String?) -> Result<AdapterSpec, AdapterRefusal> {
+    guard let text = spec ?? environment("COREBLUETOOTH_ADAPTER") else {
+      return .failure(
+        AdapterRefusal(
+          "no adapter: name one with COREBLUETOOTH_ADAPTER or --adapter (\(usableForms)); "
+            + "adapters of this machine cannot be used yet"))
+    }
+    do {
+      let spec = try AdapterSpec(parsing: text)
+      switch spec {
+      case .tcp, .unix, .virtual: return .success(spec)
+      case .hci, .usb, .serial, .daemon:
+        return .failure(AdapterRefusal("adapter \(spec): not supported yet; what works is \(usableForms)"))
+      }
+    } catch {
+      return .failure(AdapterRefusal(error.description))
+    }
+  }
+
+  private static let usableForms = "tcp:HOST:PORT, unix:PATH (as of `ble sim --listen`) and virtual[:NAME]"
+
+  private static func refuse(_ refusal: AdapterRefusal, _ handler: SystemEventHandler) -> any SystemLink {
+    Log.line("CoreBluetooth: \(refusal)")
+    return NoAdapterLink(handler: handler)
+  }
+
+  static func environment(_ name: String) -> String? {
+    guard let value = unsafe getenv(name) else { return nil }
+    let text = unsafe String(cString: value)
+    return text.isEmpty ? nil : text
+  }
+
+  /// The GAP Device Name: `COREBLUETOOTH_NAME`, else the host's.
+  static func deviceName() -> String {
+    if let name = environment("COREBLUETOOTH_NAME") { return name }
+    var buffer = [CChar](repeating: 0, count: 256)
+    guard unsafe gethostname(&buffer, 255) == 0 else { return "Linux" }
+    return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+}
+
+/// Why an adapter cannot be used, and what can.
+public struct AdapterRefusal: Error, Hashable, Sendable, CustomStringConvertible {
+  public var description: String
+  init(_ description: String) { self.description = description }
+}
+
+/// The session of an app that has no adapter.
+final class NoAdapterLink: SystemLink {
+  let replica = SystemReplica { _ in nil }
+
+  init(handler: SystemEventHandler) {
+    replica.update(state: .unsupported)
+    handler([.stateChanged(.unsupported)])
+  }
+
+  func send(_ request: SystemRequest) {}
+  func close() {}
+}
+
+/// The adapters this process uses: managers that name the same one share it, the last to go closes it.
+final class AdapterPool: Sendable {
+  static let shared = AdapterPool()
+
+  private struct Weak { weak var adapter: LocalAdapter? }
+  private struct State {
+    var adapters: [AdapterSpec: Weak] = [:]
+    var radio: VirtualRadioLoop?
+    var captures = 0
+  }
+
+  private let state = Mutex(State())
+
+  func open(_ spec: AdapterSpec, handler: @escaping SystemEventHandler) -> any SystemLink {
+    let adapter: LocalAdapter? = state.withLock { state in
+      if let running = state.adapters[spec]?.adapter { return running }
+      let made = Self.make(spec, &state)
+      state.adapters[spec] = Weak(adapter: made)
+      return made
+    }
+    guard let adapter else {
+      Log.line("CoreBluetooth: the system has no thread or file descriptor left for adapter \(spec)")
+      return NoAdapterLink(handler: handler)
+    }
+    return LocalSystemLink(adapter: adapter, handler: handler)
+  }
+
+  private static func make(_ spec: AdapterSpec, _ state: inout State) -> LocalAdapter? {
+    guard let identity = makeIdentity(), let secret = identity.identity else { return nil }
+    let capture = capturePath(&state)
+    let configuration = HostConfiguration(staticRandomAddress: identity.randomAddress(for: spec))
+    switch spec {
+    case .virtual(let name):
+      if state.radio == nil { state.radio = VirtualRadioLoop() }
+      guard let radio = state.radio else { return nil }
+      return LocalAdapter(loop: radio.loop, ownsLoop: false, identity: secret) { replica in
+        radio.system(name, spec, secret, replica, configuration, capture)
+      }
+    case .tcp(let host, let port):
+      return remote(.tcp(host: host, port: port), spec, secret, configuration, capture)
+    case .unix(let path): return remote(.unix(path: path), spec, secret, configuration, capture)
+    case .hci, .usb, .serial, .daemon: return nil
+    }
+  }
+
+  private static func remote(
+    _ address: SocketAddress, _ spec: AdapterSpec, _ identity: PeerIdentity, _ configuration: HostConfiguration,
+    _ capture: String?
+  ) -> LocalAdapter? {
+    guard let loop = EventLoop(name: "ble \(spec)") else { return nil }
+    return LocalAdapter(loop: loop, ownsLoop: true, identity: identity) { replica in
+      let file = openCapture(capture, loop)
+      return BluetoothSystem(
+        name: spec.description, scheduler: loop, identity: identity, replica: replica,
+        deviceName: Adapters.deviceName(), configuration: configuration
+      ) { completion in
+        SocketTransport.connect(to: address, loop: loop) { result in
+          completion(result.map { wrap($0, file) })
+        }
+      }
+    }
+  }
+
+  static func openCapture(_ path: String?, _ loop: EventLoop) -> CaptureFile? {
+    guard let path else { return nil }
+    do {
+      return try CaptureFile(path: path, loop: loop)
+    } catch {
+      Log.line("CoreBluetooth: \(error)")
+      return nil
+    }
+  }
+
+  /// The transport, its packets also going to the capture, if there is one.
+  static func wrap(_ transport: any HCITransport, _ capture: CaptureFile?) -> any HCITransport {
+    guard let capture else { return transport }
+    return CapturingTransport(transport) { capture.record($0, $1, $2) }
+  }
+
+  /// `COREBLUETOOTH_CAPTURE`; the second adapter of a process gets `-2` before the extension, and so on.
+  private static func capturePath(_ state: inout State) -> String? {
+    guard let path = Adapters.environment("COREBLUETOOTH_CAPTURE") else { return nil }
+    state.captures += 1
+    guard state.captures > 1 else { return path }
+    let slash = path.lastIndex(of: "/") ?? path.startIndex
+    guard let dot = path[slash...].lastIndex(of: ".") else { return "\(path)-\(state.captures)" }
+    return "\(path[..<dot])-\(state.captures)\(path[dot...])"
+  }
+
+  private struct HostIdentity {
+    var secret: [UInt8]
+    var identity: PeerIdentity?
+
+    /// The host's static random address on an adapter: the same each time, another on each adapter.
+    func randomAddress(for spec: AdapterSpec) -> BDAddress {
+      let mac = try? AESCMAC().authenticate(Array(spec.description.utf8), key: Array(secret.suffix(16)))
+      var generator = SeededGenerator(seed: (mac ?? []).prefix(8).reduce(0) { $0 << 8 | UInt64($1) })
+      return .staticRandom(using: &generator)
+    }
+  }
+
+  private static func makeIdentity() -> HostIdentity? {
+    var secret: [UInt8]?
+    if let directory = HostSecret.stateDirectory() {
+      do { secret = try HostSecret.load(directory: directory) } catch {
+        Log.line("CoreBluetooth: \(error); identifiers of peers will not be the same in the next run")
+      }
+    }
+    if secret == nil { secret = try? SecureRandom.bytes(HostSecret.byteCount) }
+    guard let secret else { return nil }
+    return HostIdentity(secret: secret, identity: try? PeerIdentity(secret: secret))
+  }
+}
+
+/// The process's one private radio, in real time on a loop of its own.
+///
+/// `@unchecked Sendable`: what is not constant is touched on the loop alone.
+final class VirtualRadioLoop: @unchecked Sendable {
+  let loop: EventLoop
+  private var pump: RadioPump?
+  private var world: RadioWorld?
+  private var addresses: [String: BDAddress] = [:]
+
+  init?() {
+    guard let loop = EventLoop(name: "ble virtual") else { return nil }
+    self.loop = loop
+  }
+
+  /// A system on the controller `name`. On the loop.
+  func system(
+    _ name: String, _ spec: AdapterSpec, _ identity: PeerIdentity, _ replica: SystemReplica,
+    _ configuration: HostConfiguration, _ capture: String?
+  ) -> BluetoothSystem {
+    let pump = pump ?? RadioPump(loop: loop)
+    self.pump = pump
+    let world = world ?? RadioWorld(simulator: pump.simulator)
+    self.world = world
+    let address = addresses[name] ?? RadioServer.address(ofSlot: addresses.count + 1)
+    addresses[name] = address
+    let file = AdapterPool.openCapture(capture, loop)
+    var controllers: [VirtualController] = []
+    return BluetoothSystem(
+      name: spec.description, scheduler: pump.simulator, identity: identity, replica: replica,
+      deviceName: Adapters.deviceName(), configuration: configuration
+    ) { completion in
+      let pair = HCITransportPair(scheduler: pump.simulator)
+      controllers.removeAll()
+      controllers.append(VirtualController(world: world, address: address, transport: pair.controller))
+      completion(.success(AdapterPool.wrap(pair.host, file)))
+    }
+  }
+}
+
+/// An adapter with its system, for as long as somebody has a session on it.
+///
+/// `@unchecked Sendable`: `system` is touched on the loop alone, the rest is constant.
+final class LocalAdapter: @unchecked Sendable {
+  let loop: EventLoop
+  private let ownsLoop: Bool
+  let replica: SystemReplica
+  private(set) var system: BluetoothSystem?
+
+  /// `make` runs on the loop.
+  init(
+    loop: EventLoop, ownsLoop: Bool, identity: PeerIdentity,
+    make: @escaping @Sendable (SystemReplica) -> BluetoothSystem
+  ) {
+    self.loop = loop
+    self.ownsLoop = ownsLoop
+    replica = SystemReplica { identity.address(of: $0) }
+    let replica = replica
+    loop.execute { [weak self] in
+      guard let self else { return }
+      let system = make(replica)
+      self.system = system
+      system.start()
+    }
+  }
+
+  deinit {
+    let box = OnLoop(system)
+    loop.execute { box.value?.close() }
+    if ownsLoop { loop.stop() }
+  }
+}
+
+/// Carries a value that belongs to the loop to the loop.
+///
+/// `@unchecked Sendable`: the value is used only there.
+struct OnLoop<Value>: @unchecked Sendable {
+  let value: Value
+  init(_ value: Value) { self.value = value }
+}
+
+/// A session with a system in this process: requests are handed over as values, in batches.
+///
+/// `@unchecked Sendable`: `session` is touched on the loop alone, `mailbox` is locked, the rest is constant.
+final class LocalSystemLink: SystemLink, @unchecked Sendable {
+  private struct Mailbox {
+    var requests: [SystemRequest] = []
+    var isClosed = false
+  }
+
+  private let adapter: LocalAdapter
+  private let mailbox = Mutex(Mailbox())
+  /// Only on the loop.
+  private final class Session: @unchecked Sendable { var id: SessionID? }
+  private let session = Session()
+
+  var replica: SystemReplica { adapter.replica }
+
+  init(adapter: LocalAdapter, handler: @escaping SystemEventHandler) {
+    self.adapter = adapter
+    let session = session
+    adapter.loop.execute { [weak adapter] in session.id = adapter?.system?.addSession(handler: handler) }
+  }
+
+  deinit { close() }
+
+  func send(_ request: SystemRequest) {
+    let mustWake = mailbox.withLock { mailbox in
+      guard !mailbox.isClosed else { return false }
+      mailbox.requests.append(request)
+      return mailbox.requests.count == 1
+    }
+    if mustWake { adapter.loop.execute { [weak self] in self?.drain() } }
+  }
+
+  private func drain() {
+    let requests = mailbox.withLock { mailbox in
+      defer { mailbox.requests = [] }
+      return mailbox.requests
+    }
+    guard let id = session.id, let system = adapter.system else { return }
+    for request in requests { system.handle(request, of: id) }
+  }
+
+  func close() {
+    let isFirst = mailbox.withLock { mailbox in
+      defer {
+        mailbox.isClosed = true
+        mailbox.requests = []
+      }
+      return !mailbox.isClosed
+    }
+    guard isFirst else { return }
+    let session = session
+    let adapter = adapter
+    adapter.loop.execute {
+      if let id = session.id { adapter.system?.removeSession(id) }
+      session.id = nil
+    }
+  }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import BLERadio
+public import BLETransport
+public import BLECore
+
+/// Paces a radio's simulated time by the wall clock, on an event loop.
+///
+/// Simulated time runs as fast as real time, never faster. A process that falls behind (it was stopped, or the machine
+/// is busy) does not make up for it: simulated time slips, so that no link times out for want of attention.
+public final class RadioPump {
+  public let loop: EventLoop
+  let simulator = Simulator()
+  private var timer: (any SchedulerTimer)?
+  /// Wall time minus simulated time, in nanoseconds.
+  private var offset: Int64
+  /// How much simulated time has slipped.
+  public private(set) var slipped = TimeSpan.zero
+
+  private static let latenessMax = TimeSpan.milliseconds(50)
+
+  /// Takes over the loop's turns. On the loop's thread.
+  public init(loop: EventLoop) {
+    self.loop = loop
+    offset = loop.now.nanoseconds
+    timer = loop.makeTimer {}
+    loop.turnBegan = { [weak self] in self?.catchUp() }
+    loop.turnEnded = { [weak self] in self?.rearm() }
+  }
+
+  private func catchUp() {
+    var target = Instant(nanoseconds: loop.now.nanoseconds - offset)
+    if let next = simulator.nextEventTime, target - next > Self.latenessMax {
+      let late = target - next
+      offset += late.nanoseconds
+      slipped = slipped + late
+      target = next
+      Log.write(
+        .info, "radio", "the process is \(late.nanoseconds / 1_000_000) ms behind; the radio's time slips by that much")
+    }
+    if target > simulator.now { simulator.run(until: target) }
+  }
+
+  private func rearm() {
+    if let next = simulator.nextEventTime {
+      timer?.arm(at: Instant(nanoseconds: next.nanoseconds + offset))
+    } else {
+      timer?.disarm()
+    }
+  }
+}

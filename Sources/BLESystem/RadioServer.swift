@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import BLECore
+public import BLETransport
+public import BLEHCI
+import BLERadio
+
+/// A virtual radio that other programs' hosts join over HCI: each connection is a controller of its own.
+///
+/// A controller's slot gives it its public address. A new connection takes the lowest free slot, so that a program
+/// that is started again keeps its address. Everything runs on the loop.
+public final class RadioServer {
+  /// What happens to slots.
+  public enum Event: Sendable {
+    case joined(slot: Int, address: BDAddress)
+    case left(slot: Int, address: BDAddress, reason: String)
+    /// A program tried to connect to a slot that is switched off.
+    case refused(slot: Int)
+  }
+
+  /// What is known of a slot.
+  public struct SlotInfo: Sendable {
+    public var slot: Int
+    public var address: BDAddress
+    public var isPoweredOn: Bool
+    public var isConnected: Bool
+  }
+
+  private struct Slot {
+    var isPoweredOn = true
+    var controller: VirtualController?
+    var transport: (any HCITransport)?
+  }
+
+  private let pump: RadioPump
+  private let world: RadioWorld
+  private var servers: [SocketServer] = []
+  private var slots: [Slot] = []
+  private let report: (Event) -> Void
+
+  /// Slots at most: more connections are refused.
+  public static let slotsMax = 10_000
+
+  /// `report` is called on the loop.
+  public init(pump: RadioPump, seed: UInt64, report: @escaping (Event) -> Void) {
+    self.pump = pump
+    world = RadioWorld(simulator: pump.simulator, seed: seed)
+    self.report = report
+  }
+
+  /// The public address of a slot: a locally administered one, with the slot in its low half.
+  public static func address(ofSlot slot: Int) -> BDAddress {
+    BDAddress(0x02_CB_00_00_00_00 | UInt64(truncatingIfNeeded: slot) & 0xFFFF_FFFF)
+  }
+
+  /// Listens on one more address; returns where.
+  public func listen(on address: SocketAddress) throws(HCITransportError) -> SocketAddress {
+    let server = try SocketServer(address: address, loop: pump.loop) { [weak self] in self?.accept($0) }
+    servers.append(server)
+    return server.address
+  }
+
+  /// Ends all connections and stops listening.
+  public func close() {
+    for server in servers { server.close() }
+    servers.removeAll()
+    for index in slots.indices { disconnect(index) }
+  }
+
+  public var info: [SlotInfo] {
+    slots.indices.map { index in
+      SlotInfo(
+        slot: index + 1, address: Self.address(ofSlot: index + 1), isPoweredOn: slots[index].isPoweredOn,
+        isConnected: slots[index].controller != nil)
+    }
+  }
+
+  /// Switches a slot off (its connection is closed, and a new one refused) or on again. False: there is none.
+  public func setPower(slot: Int, isOn: Bool) -> Bool {
+    guard slots.indices.contains(slot - 1) else { return false }
+    slots[slot - 1].isPoweredOn = isOn
+    if !isOn { leave(slot - 1, "switched off") }
+    return true
+  }
+
+  /// Closes a slot's connection, as if its program had been killed. False: there is none.
+  public func drop(slot: Int) -> Bool {
+    guard slots.indices.contains(slot - 1), slots[slot - 1].controller != nil else { return false }
+    leave(slot - 1, "dropped")
+    return true
+  }
+
+  private func accept(_ transport: SocketTransport) {
+    let index = slots.firstIndex { $0.controller == nil } ?? slots.count
+    guard index < Self.slotsMax else {
+      transport.close()
+      return
+    }
+    if index == slots.count { slots.append(Slot()) }
+    guard slots[index].isPoweredOn else {
+      transport.close()
+      report(.refused(slot: index + 1))
+      return
+    }
+    let watched = WatchedTransport(transport) { [weak self] error in self?.leave(index, error.description) }
+    slots[index].transport = watched
+    slots[index].controller = VirtualController(
+      world: world, address: Self.address(ofSlot: index + 1), transport: watched)
+    report(.joined(slot: index + 1, address: Self.address(ofSlot: index + 1)))
+  }
+
+  private func leave(_ index: Int, _ reason: String) {
+    guard slots[index].controller != nil else { return }
+    disconnect(index)
+    report(.left(slot: index + 1, address: Self.address(ofSlot: index + 1), reason: reason))
+  }
+
+  private func disconnect(_ index: Int) {
+    slots[index].controller?.powerOff()
+    slots[index].transport?.close()
+    slots[index].controller = nil
+    slots[index].transport = nil
+  }
+}
+
+/// A transport whose end somebody besides its receiver wants to know of.
+private final class WatchedTransport: HCITransport, HCIReceiver {
+  weak var receiver: (any HCIReceiver)? { didSet { inner.receiver = receiver == nil ? nil : self } }
+  private let inner: any HCITransport
+  private let ended: (HCITransportError) -> Void
+
+  init(_ inner: any HCITransport, ended: @escaping (HCITransportError) -> Void) {
+    self.inner = inner
+    self.ended = ended
+  }
+
+  func send(_ type: HCIPacketType, _ payload: RawSpan) { inner.send(type, payload) }
+  func close() { inner.close() }
+  func receive(_ type: HCIPacketType, _ payload: RawSpan) { receiver?.receive(type, payload) }
+
+  func transportClosed(_ error: HCITransportError) {
+    receiver?.transportClosed(error)
+    ended(error)
+  }
+}

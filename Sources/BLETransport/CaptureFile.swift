@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import BLECore
+public import BLEHCI
+import Glibc
+
+/// A btsnoop file that is being written: the HCI packets of one host, for Wireshark and `btmon -r`.
+///
+/// What is recorded in one turn of the loop is written at its end, so that a program that is killed leaves at most
+/// its last packets out.
+public final class CaptureFile {
+  private let descriptor: Int32
+  private let path: String
+  private let loop: EventLoop
+  private var pending = ByteWriter()
+  private var isFlushPending = false
+  private var hasFailed = false
+
+  /// Makes the file, replacing an older one.
+  public init(path: String, loop: EventLoop) throws(HCITransportError) {
+    descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else {
+      throw HCITransportError("cannot write the capture \(path): \(errorText(errno))")
+    }
+    self.path = path
+    self.loop = loop
+    BTSnoop.encodeHeader(into: &pending)
+    flush()
+  }
+
+  deinit {
+    flush()
+    close(descriptor)
+  }
+
+  /// Adds one packet, with the present time.
+  public func record(_ direction: HCIDirection, _ type: HCIPacketType, _ payload: RawSpan) {
+    var now = timespec()
+    unsafe clock_gettime(CLOCK_REALTIME, &now)
+    let microseconds = Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1_000
+    BTSnoop.encodeRecord(direction, type, timestamp: microseconds, payload: payload, into: &pending)
+    guard !isFlushPending else { return }
+    isFlushPending = true
+    loop.atEndOfTurn { [weak self] in self?.flush() }
+  }
+
+  private func flush() {
+    isFlushPending = false
+    var written = 0
+    while written < pending.count, !hasFailed {
+      let count = pending.bytes.withUnsafeBytes { bytes in
+        bytes.baseAddress.map { unsafe write(descriptor, $0 + written, bytes.count - written) } ?? 0
+      }
+      if count < 0, errno == EINTR { continue }
+      // A full disk ends the capture, not the program.
+      if count <= 0 { hasFailed = true } else { written += count }
+    }
+    pending.removeAll()
+  }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import BLEProfile
+import Glibc
+import Synchronization
+
+/// Where a command's results go: lines of text for people, or one JSON object a line for programs.
+final class Output: Sendable {
+  let isJSON: Bool
+  private let sink: @Sendable (String) -> Void
+  private let lock = Mutex(())
+
+  /// `sink` gets each line without its end; without one they go to standard output, at once.
+  init(isJSON: Bool, sink: (@Sendable (String) -> Void)? = nil) {
+    self.isJSON = isJSON
+    self.sink = sink ?? { Self.write($0 + "\n", to: STDOUT_FILENO) }
+  }
+
+  /// One result in both forms; only the one that is asked for is made.
+  func emit(_ json: @autoclosure () -> JSONValue, text: @autoclosure () -> String?) {
+    let line = isJSON ? json().text : text()
+    guard let line else { return }
+    lock.withLock { _ in sink(line) }
+  }
+
+  /// Writes the whole text, however often the descriptor takes only part of it.
+  static func write(_ text: String, to descriptor: Int32) {
+    var rest = Array(text.utf8)[...]
+    while !rest.isEmpty {
+      let count = unsafe rest.withUnsafeBytes { bytes in unsafe Glibc.write(descriptor, bytes.baseAddress, bytes.count)
+      }
+      if count < 0 && errno == EINTR { continue }
+      guard count > 0 else { return }
+      rest = rest.dropFirst(count)
+    }
+  }
+}
+
+/// A peer's text as it may be shown on a terminal: what would move the cursor, change colours or turn the writing
+/// direction is spelled out.
+func harmless(_ text: String) -> String {
+  var output = ""
+  for scalar in text.unicodeScalars {
+    switch scalar.properties.generalCategory {
+    case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned:
+      output += "\\u{" + String(scalar.value, radix: 16) + "}"
+    default: output.unicodeScalars.append(scalar)
+    }
+  }
+  return output
+}
+
+extension [UInt8] {
+  /// Two lower-case hexadecimal digits an octet.
+  var hex: String { map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
+
+  /// Pairs of hexadecimal digits, blanks and colons between them allowed; nil for anything else.
+  init?(hex text: String) {
+    let digits = text.filter { $0 != " " && $0 != ":" }
+    guard digits.count.isMultiple(of: 2) else { return nil }
+    var bytes: [UInt8] = []
+    var high: Int?
+    for character in digits {
+      guard character.isASCII, let digit = character.hexDigitValue else { return nil }
+      if let first = high {
+        bytes.append(UInt8(first << 4 | digit))
+        high = nil
+      } else {
+        high = digit
+      }
+    }
+    self = bytes
+  }
+
+  /// The value as text where it plainly is one: UTF-8 of at least one character, none of which needs spelling out.
+  /// One zero at the end, which many devices send, is left out.
+  var plainText: String? {
+    let octets = last == 0 ? dropLast() : self[...]
+    guard !octets.isEmpty, let text = String(validating: octets, as: UTF8.self), harmless(text) == text else {
+      return nil
+    }
+    return text
+  }
+}
