@@ -62,7 +62,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
 
   /// connEventCount of the event that is on, or was last.
   private var eventCounter = UInt16.max
-  private var anchor: Instant
+  private(set) var anchor: Instant
   /// Events from the last one to the next that this side takes part in.
   private var distance = 1
   /// Where the ideal air puts the next anchor.
@@ -340,7 +340,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   /// outstanding PDU, or an empty one, can.
   private func octetsThatFit() -> Int {
     guard world.setting == .physical else { return LinkLayer.pduCountMax }
-    let limit = min(anchor + parameters.interval.timeSpan, controller.radioLimit(self))
+    let limit = controller.radioLimit(self, isFirstExchange: isFirstPacket)
     var left = (limit - now).nanoseconds - LinkLayer.interFrameSpace.nanoseconds
     if isCentral {
       // The Peripheral's answer: as long as it may be if it said that it has more.

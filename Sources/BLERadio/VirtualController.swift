@@ -25,6 +25,8 @@ public final class VirtualController: HCIReceiver {
   static let exchangeMin = TimeSpan.microseconds(460)
   /// What an advertiser needs on one channel, with a scan request and its response.
   static let advertisingExchange = TimeSpan.microseconds(1_200)
+  /// After this time the advertiser has connection events cut short.
+  static let advertiserPatience = TimeSpan.milliseconds(20)
   static let txPower: Int8 = 0
 
   /// Who has the radio.
@@ -46,6 +48,8 @@ public final class VirtualController: HCIReceiver {
   var links: [LinkConnection] = []
   var writer = ByteWriter(capacity: 260)
   private var radioUser: RadioUser?
+  /// Since when the advertiser has been waiting for the radio.
+  private var advertiserWaitsSince: Instant?
   private var nextHandle: UInt16 = 0x40
   private var connectionRandom: SeededGenerator
   private var hopRandom: SeededGenerator
@@ -117,6 +121,7 @@ public final class VirtualController: HCIReceiver {
     for link in links { link.abandon() }
     links.removeAll()
     radioUser = nil
+    advertiserWaitsSince = nil
     advertiser.stop()
     observer.stopAll()
     advertiser = Advertiser(controller: self, world: world, device: device)
@@ -256,8 +261,10 @@ public final class VirtualController: HCIReceiver {
     guard world.setting == .physical else { return true }
     let end = world.simulator.now + Self.advertisingExchange
     guard radioUser == nil, !observer.isConnecting, !links.contains(where: { $0.nextStart < end }) else {
+      if advertiserWaitsSince == nil { advertiserWaitsSince = world.simulator.now }
       return false
     }
+    advertiserWaitsSince = nil
     radioUser = user
     observer.preempt()
     return true
@@ -266,15 +273,27 @@ public final class VirtualController: HCIReceiver {
   func releaseRadio(_ link: LinkConnection) { releaseRadio(.link(link.handle)) }
 
   func releaseRadio(_ user: RadioUser) {
+    if user == .advertiser { advertiserWaitsSince = nil }
     guard radioUser == user else { return }
     radioUser = nil
     observer.tune()
   }
 
-  /// When an event of `link` must be over for the sake of the other connections.
-  func radioLimit(_ link: LinkConnection) -> Instant {
-    var limit = Instant(nanoseconds: .max)
-    for other in links where other !== link && !other.isInEvent && other.nextStart < limit { limit = other.nextStart }
+  /// When an event of `link` must be over for the sake of the other connections, of a scanner, which gets the last
+  /// quarter of the interval, and of an advertiser that has waited for long.
+  ///
+  /// For the first exchange of an event only those connections count that were skipped themselves: else one whose
+  /// anchors closely follow another's would leave that one no room for data for ever.
+  func radioLimit(_ link: LinkConnection, isFirstExchange: Bool) -> Instant {
+    let interval = link.parameters.interval.timeSpan
+    var limit = link.anchor + interval
+    if let since = advertiserWaitsSince, world.simulator.now - since > Self.advertiserPatience { limit = link.anchor }
+    if observer.scan != nil || observer.initiation != nil {
+      limit = min(limit, link.anchor + TimeSpan(nanoseconds: interval.nanoseconds / 4 * 3))
+    }
+    for other in links where other !== link && !other.isInEvent && (other.missedEvents > 0 || !isFirstExchange) {
+      limit = min(limit, other.nextStart)
+    }
     return limit
   }
 }
