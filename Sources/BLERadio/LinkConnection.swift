@@ -127,6 +127,8 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
 
   var usedChannels: UInt64 { selector.channelMap }
   var dataLengths: LLControlPDU.DataLengths { control.effective }
+  /// Whether no further procedure can be started for now.
+  var isControlFull: Bool { control.isFull }
   var isInEvent: Bool { phase != .asleep && phase != .ended }
 
   /// Queues a host's ACL packet. `false`: it held nothing to send, and is done.

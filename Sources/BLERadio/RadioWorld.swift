@@ -25,9 +25,11 @@ public struct AirPacketInfo: Hashable, Sendable {
   public var start: Instant
   /// When the last bit of the CRC did.
   public var end: Instant
+  /// The device whose packet it is.
   public var sender: RadioDeviceID
   /// 0...39 (Vol 6 Part B 1.4.1).
   public var channel: UInt8
+  /// Of the link, or of all advertising.
   public var accessAddress: UInt32
   /// What the CRC started with, 24 bits.
   public var crcInit: UInt32
@@ -48,7 +50,9 @@ public protocol AirObserver: AnyObject {
 /// Losses are drawn from the seed, the two devices and the number of the sender's packet alone: another device, or
 /// another setting for other devices, does not change a link's luck.
 public final class RadioWorld {
+  /// The world's clock, which alone makes things happen in it.
   public let simulator: Simulator
+  /// How packets travel.
   public let setting: AirSetting
   /// All that is random in the world follows from it.
   public let seed: UInt64

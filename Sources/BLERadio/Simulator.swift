@@ -19,6 +19,7 @@ struct SimulatorEvent: Hashable, Sendable {
 /// event. Events run in the order of their times, those of one time in the order in which they were armed, so a run
 /// depends on its inputs alone. Arming and firing allocate nothing; each costs O(log n) in the armed events.
 public final class Simulator: Scheduler {
+  /// Simulated time; it moves with the events and never back.
   public private(set) var now: Instant
   /// Called when something outside a run armed an event that is earlier than all others, so that whoever paces the
   /// simulator by a wall clock sets its alarm anew. Never called during a run.
@@ -69,6 +70,7 @@ public final class Simulator: Scheduler {
   /// Fires what is due in the next `span` and sets the clock forward by it.
   public func advance(by span: TimeSpan) { run(until: now + span) }
 
+  /// A timer in simulated time; see ``Scheduler``.
   public func makeTimer(_ action: @escaping () -> Void) -> any SchedulerTimer { Timer(self, action) }
 
   private func fireFirst() {

@@ -12,8 +12,9 @@ public import BLEHCI
 /// Its owner keeps it alive: the transport holds it weakly. When the transport closes, as when the host's process dies,
 /// it leaves the air without a word, and its peers find out by their supervision timeouts.
 public final class VirtualController: HCIReceiver {
-  /// Size and number of the buffers for the host's ACL packets.
+  /// Octets that a buffer for the host's ACL packets holds.
   public static let aclPacketLength = 251
+  /// How many of them there are.
   public static let aclPacketCount = 8
   /// Connections at once.
   public static let connectionCountMax = 64
@@ -35,7 +36,9 @@ public final class VirtualController: HCIReceiver {
     case advertiser
   }
 
+  /// The world whose air it uses.
   public let world: RadioWorld
+  /// Its number there, by which the world's settings name it.
   public let device: RadioDeviceID
   /// Public device address.
   public let address: BDAddress
@@ -97,6 +100,7 @@ public final class VirtualController: HCIReceiver {
 
   // MARK: - HCIReceiver
 
+  /// Takes a command or data from the host; anything else, and whatever comes after power-off, is dropped.
   public func receive(_ type: HCIPacketType, _ payload: RawSpan) {
     guard isPoweredOn else { return }
     switch type {
@@ -106,6 +110,7 @@ public final class VirtualController: HCIReceiver {
     }
   }
 
+  /// The host is gone: leaves the air.
   public func transportClosed(_ error: HCITransportError) {
     guard isPoweredOn else { return }
     leaveTheAir()
