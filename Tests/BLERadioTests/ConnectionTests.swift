@@ -66,13 +66,13 @@ import Testing
   @Test func theSupervisionTimeoutComesAfterTheLastValidPacket() throws {
     let pair = try Pair(world, timeout: 100)
     world.setCut(true, between: pair.central.controller.device, and: pair.peripheral.controller.device)
+    let cut = world.simulator.now.nanoseconds
     pair.advance(.milliseconds(1_500))
     for (host, peer) in [(pair.central, pair.peripheral), (pair.peripheral, pair.central)] {
       let end = try #require(host.events(DisconnectionComplete.self).first)
       #expect(end.event.reason == .connectionTimeout)
-      // The last packet of the peer that came through is one whose exchange was before the cut.
-      let heard = recorder.sent(by: peer.controller.device).filter { $0.end <= 500_000_000 + end.time.nanoseconds }
-      let last = heard.last { $0.end <= end.time.nanoseconds - 1_000_000_000 }
+      // To the nanosecond one timeout after the end of the peer's last packet before the cut.
+      let last = recorder.sent(by: peer.controller.device).last { $0.end <= cut }
       #expect(last?.end == end.time.nanoseconds - 1_000_000_000)
     }
     #expect(pair.central.controller.connections.isEmpty)
@@ -312,6 +312,33 @@ import Testing
     #expect(anchors(pair).count >= 333)
     let sent = recorder.sent(by: pair.central.controller.device)
     #expect(zip(sent, sent.dropFirst()).allSatisfy { $0.end <= $1.start })
+  }
+
+  /// A connection that always has more data leaves the radio to the other jobs of either side.
+  @Test(arguments: [6, 24, 80] as [UInt16])
+  func aBusyConnectionStarvesNobody(interval: UInt16) throws {
+    let pair = try Pair(world, interval: interval, timeout: 400, octets: 251)
+    let packet = [UInt8](repeating: 1, count: 251)
+    func fill() { while pair.peripheral.freeBuffers > 0 { pair.peripheral.sendData(pair.peripheralHandle, packet) } }
+    pair.peripheral.onCompleted = fill
+    fill()
+    let third = ScriptedHost(world, address: 0x300)
+    let fourth = ScriptedHost(world, address: 0x400)
+    for host in [third, fourth] { try host.start() }
+    // Another Central comes to the sender, and the receiver goes to another Peripheral.
+    try pair.peripheral.advertise(interval: 0x40)
+    #expect(try third.createConnection(to: pair.peripheral.controller.address, interval: 40) == .success)
+    try fourth.advertise(interval: 0x40)
+    #expect(try pair.central.createConnection(to: fourth.controller.address, interval: 40) == .success)
+    pair.advance(.seconds(8))
+    #expect(third.metaEvents(LEConnectionComplete.self).count == 1)
+    #expect(fourth.metaEvents(LEConnectionComplete.self).count == 1)
+    let before = pair.central.octetsReceived
+    pair.advance(.seconds(2))
+    #expect(pair.central.octetsReceived - before > 100_000)
+    for host in [pair.central, pair.peripheral, third, fourth] {
+      #expect(host.events(DisconnectionComplete.self).isEmpty)
+    }
   }
 
   @Test func theSamePeerIsNotConnectedTwice() throws {
