@@ -24,9 +24,11 @@ final class ChildProcess {
     self.line = line
     self.ended = ended
     var pipe: [Int32] = [0, 0]
-    guard unsafe pipe2(&pipe, O_CLOEXEC | O_NONBLOCK) == 0 else {
+    guard unsafe Glibc.pipe(&pipe) == 0 else {
       throw .failed("no pipe for \(name): \(unsafe String(cString: strerror(errno)))")
     }
+    for end in pipe { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+    _ = fcntl(pipe[0], F_SETFL, O_NONBLOCK)
     defer { close(pipe[1]) }
     do throws(Failure) {
       pid = try Self.spawn(path, arguments, environment, output: pipe[1])

@@ -94,7 +94,7 @@ private final class Demo: @unchecked Sendable {
   }
 
   /// `done` gets the central's exit code. On the loop.
-  func start(done: @escaping (Int32) -> Void) -> Result<Void, Failure> {
+  func start(done: @escaping @Sendable (Int32) -> Void) -> Result<Void, Failure> {
     if case .failure(let error) = radio.start([.unix(path: "\(directory)/radio")], nil) {
       return .failure(.failed(error.description))
     }

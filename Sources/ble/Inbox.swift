@@ -43,6 +43,11 @@ final class Inbox {
     }
   }
 
+  /// Makes `.tick(number)` an input, from any thread.
+  var ticker: @Sendable (Int32) -> Void {
+    { [continuation] number in continuation.yield(.tick(Int(number))) }
+  }
+
   /// From now on SIGINT and SIGTERM are inputs.
   func catchSignals() {
     for number in [SIGINT, SIGTERM] {

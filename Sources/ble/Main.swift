@@ -91,6 +91,8 @@ enum Commands {
     case "write": try await WriteCommand(context).run()
     case "subscribe": try await SubscribeCommand(context).run()
     case "serve": try await ServeCommand(context).run()
+    case "sim": try await SimCommand(context).run()
+    case "demo": try await DemoCommand(context).run()
     case let name: throw .failed("the command \(name) is not part of this build")
     }
   }
