@@ -81,7 +81,7 @@ let package = Package(
       "BLESystemTests", ["BLECore", "BLECrypto", "BLEGATT", "BLEHCI", "BLEHost", "BLERadio", "BLEStore", "BLESystem"]),
     tests("BLEProfileTests", ["BLECore", "BLEProfile"]),
     tests("ToolTests", ["BLECore", "BLEProfile", "BLESystem", "ble"]),
-    tests("CoreBluetoothTests", ["CoreBluetooth"]),
+    tests("CoreBluetoothTests", ["BLECore", "BLESystem", "CoreBluetooth"]),
     tests("EndToEndTests", ["CoreBluetooth"]),
   ],
   swiftLanguageModes: [.v6]

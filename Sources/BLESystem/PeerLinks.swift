@@ -20,6 +20,10 @@ final class PeerLink {
   var services: Set<BluetoothUUID> = []
   /// The handles of the primary services found.
   var primaryRanges: Set<ClosedRange<UInt16>> = []
+  /// A subscription takes two procedures; until the second is queued, later requests wait here, so that the peer gets
+  /// all in the order of the calls.
+  var isFindingConfiguration = false
+  var held: [(SystemRequest, SessionID)] = []
   /// Set once the system has ended the link and waits for the controller to say so.
   var isEnding = false
 
