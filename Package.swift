@@ -57,7 +57,7 @@ let package = Package(
     .executableTarget(
       name: "ble",
       dependencies: [
-        "CoreBluetooth", "BLECore", "BLEGATT", "BLEHCI", "BLEProfile", "BLERadio", "BLESystem", "BLETransport",
+        "CoreBluetooth", "BLECore", "BLEGATT", "BLEHCI", "BLEProfile", "BLERadio", "BLESystem", "BLETransport", "CLinux",
       ],
       swiftSettings: settings),
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import BLETransport
+import CLinux
 import Glibc
 
 /// A program that was started, with its standard output and error read line by line on a loop.

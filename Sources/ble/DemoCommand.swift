@@ -26,7 +26,7 @@ struct DemoCommand {
     let demo = Demo(loop: loop, directory: directory, programs: programs, output: context.output)
     let inbox = context.inbox.ticker
     let outcome = await withCheckedContinuation { continuation in
-      loop.execute { continuation.resume(returning: demo.start { inbox($0) }) }
+      loop.execute { continuation.resume(returning: demo.start { inbox(Int($0)) }) }
     }
     if case .failure(let failure) = outcome { throw failure }
     let result = await wait()

@@ -43,6 +43,11 @@ final class Inbox {
     }
   }
 
+  /// Sends `.tick` of a number; may be called on any thread.
+  var ticker: @Sendable (Int) -> Void {
+    { [continuation] in continuation.yield(.tick($0)) }
+  }
+
   /// From now on SIGINT and SIGTERM are inputs.
   func catchSignals() {
     for number in [SIGINT, SIGTERM] {

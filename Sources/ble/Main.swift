@@ -85,6 +85,8 @@ struct Main {
 enum Commands {
   static func run(_ context: CommandContext) async throws(Failure) {
     switch context.arguments.command.name {
+    case "demo": try await DemoCommand(context).run()
+    case "sim": try await SimCommand(context).run()
     case "scan": try await ScanCommand(context).run()
     case "explore": try await ExploreCommand(context).run()
     case "read": try await ReadCommand(context).run()
