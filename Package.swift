@@ -57,7 +57,7 @@ let package = Package(
     .executableTarget(
       name: "ble",
       dependencies: [
-        "CoreBluetooth", "BLECore", "BLEGATT", "BLEHCI", "BLEProfile", "BLERadio", "BLESystem", "BLETransport", "CLinux",
+        "CoreBluetooth", "BLECore", "BLEGATT", "BLEHCI", "BLEProfile", "BLERadio", "BLESystem", "BLETransport",
       ],
       swiftSettings: settings),
 
@@ -77,7 +77,7 @@ let package = Package(
     tests("BLERadioTests", ["BLECore", "BLEHCI", "BLERadio"]),
     tests("BLEHostTests", ["BLECore", "BLEHCI", "BLEGATT", "BLEHost", "BLERadio"]),
     tests("BLETransportTests", ["BLECore", "BLEHCI", "BLETransport"]),
-    tests("BLESystemTests", ["BLECore", "BLECrypto", "BLEHCI", "BLEHost", "BLERadio", "BLEStore", "BLESystem"]),
+    tests("BLESystemTests", ["BLECore", "BLECrypto", "BLEGATT", "BLEHCI", "BLEHost", "BLERadio", "BLEStore", "BLESystem"]),
     tests("BLEProfileTests", ["BLECore", "BLEProfile"]),
     tests("ToolTests", ["BLECore", "BLEProfile", "BLESystem", "ble"]),
     tests("CoreBluetoothTests", ["CoreBluetooth"]),

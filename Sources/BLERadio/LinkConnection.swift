@@ -333,7 +333,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   /// Peripheral has none; the Peripheral then answers with an empty packet.
   private func mayTransmit(_ room: Int) -> Bool {
     guard room >= 0 else { return false }
-    return !isCentral || transfer.nextOctets <= room || peerHasMoreData || leaving != nil
+    return !isCentral || transfer.nextOctets <= room || peerHasMoreData
   }
 
   /// Octets of payload that can be sent now so that what must follow ends before the limit; negative if not even the
@@ -399,7 +399,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   private func goOn() {
     guard phase == .waiting, let event else { return }
     if isCentral {
-      guard transfer.sentMoreData || peerHasMoreData || leaving != nil else { return close() }
+      guard transfer.sentMoreData || peerHasMoreData else { return close() }
     }
     phase = .responding
     world.simulator.arm(event, at: now + world.interFrameSpace)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import BLETransport
-import CLinux
 import Glibc
 
 /// A program that was started, with its standard output and error read line by line on a loop.
@@ -25,9 +24,11 @@ final class ChildProcess {
     self.line = line
     self.ended = ended
     var pipe: [Int32] = [0, 0]
-    guard unsafe pipe2(&pipe, O_CLOEXEC | O_NONBLOCK) == 0 else {
+    guard unsafe Glibc.pipe(&pipe) == 0 else {
       throw .failed("no pipe for \(name): \(unsafe String(cString: strerror(errno)))")
     }
+    for end in pipe { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+    _ = fcntl(pipe[0], F_SETFL, O_NONBLOCK)
     defer { close(pipe[1]) }
     do throws(Failure) {
       pid = try Self.spawn(path, arguments, environment, output: pipe[1])

@@ -26,7 +26,7 @@ struct DemoCommand {
     let demo = Demo(loop: loop, directory: directory, programs: programs, output: context.output)
     let inbox = context.inbox.ticker
     let outcome = await withCheckedContinuation { continuation in
-      loop.execute { continuation.resume(returning: demo.start { inbox(Int($0)) }) }
+      loop.execute { continuation.resume(returning: demo.start { inbox($0) }) }
     }
     if case .failure(let failure) = outcome { throw failure }
     let result = await wait()
@@ -94,7 +94,7 @@ private final class Demo: @unchecked Sendable {
   }
 
   /// `done` gets the central's exit code. On the loop.
-  func start(done: @escaping (Int32) -> Void) -> Result<Void, Failure> {
+  func start(done: @escaping @Sendable (Int32) -> Void) -> Result<Void, Failure> {
     if case .failure(let error) = radio.start([.unix(path: "\(directory)/radio")], nil) {
       return .failure(.failed(error.description))
     }

@@ -43,9 +43,9 @@ final class Inbox {
     }
   }
 
-  /// Sends `.tick` of a number; may be called on any thread.
-  var ticker: @Sendable (Int) -> Void {
-    { [continuation] in continuation.yield(.tick($0)) }
+  /// Makes `.tick(number)` an input, from any thread.
+  var ticker: @Sendable (Int32) -> Void {
+    { [continuation] number in continuation.yield(.tick(Int(number))) }
   }
 
   /// From now on SIGINT and SIGTERM are inputs.

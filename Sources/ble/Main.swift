@@ -85,14 +85,14 @@ struct Main {
 enum Commands {
   static func run(_ context: CommandContext) async throws(Failure) {
     switch context.arguments.command.name {
-    case "demo": try await DemoCommand(context).run()
-    case "sim": try await SimCommand(context).run()
     case "scan": try await ScanCommand(context).run()
     case "explore": try await ExploreCommand(context).run()
     case "read": try await ReadCommand(context).run()
     case "write": try await WriteCommand(context).run()
     case "subscribe": try await SubscribeCommand(context).run()
     case "serve": try await ServeCommand(context).run()
+    case "sim": try await SimCommand(context).run()
+    case "demo": try await DemoCommand(context).run()
     case let name: throw .failed("the command \(name) is not part of this build")
     }
   }

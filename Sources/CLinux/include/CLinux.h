@@ -11,6 +11,5 @@
 
 // Behind _GNU_SOURCE, which must not be defined here: other clang modules would then see other structures.
 int pthread_setname_np(pthread_t thread, const char *name);
-int pipe2(int descriptors[2], int flags);
 
 #endif
