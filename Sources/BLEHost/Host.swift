@@ -37,6 +37,7 @@ public final class Host: HCIReceiver {
   var advertiser = Advertiser()
   var connector: Connector
   private var clientScan: ScanSettings?
+  var extendedReports = ExtendedReports()
 
   private var connections: [ConnectionHandle: Connection] = [:]
   /// Links with output or events to be handled.

@@ -29,6 +29,7 @@ extension Host {
     let body = reader.rest()
     switch LESubevent(rawValue: subevent) {
     case .advertisingReport: receiveReports(body)
+    case .extendedAdvertisingReport: receiveExtendedReports(body)
     case .connectionComplete:
       guard let event = try? LEConnectionComplete.decode(body) else { return }
       linkMade(
@@ -71,10 +72,21 @@ extension Host {
     guard let event = try? LEAdvertisingReport.decode(body) else { return }
     for report in event.reports {
       let address = DeviceAddress(report.address, type: report.addressType)
-      let report = AdvertisingReport(type: report.eventType, address: address, data: report.data, rssi: report.rssi)
-      if report.isConnectable { connector.hear(address, now: now) }
-      post(.advertising(report))
+      heard(AdvertisingReport(type: report.eventType, address: address, data: report.data, rssi: report.rssi))
     }
+  }
+
+  /// Some controllers report so although scanning was started by the legacy commands.
+  private func receiveExtendedReports(_ body: RawSpan) {
+    guard let event = try? LEExtendedAdvertisingReport.decode(body) else { return }
+    for report in event.reports {
+      if let whole = extendedReports.join(report) { heard(whole) }
+    }
+  }
+
+  private func heard(_ report: AdvertisingReport) {
+    if report.isConnectable { connector.hear(report.address, now: now) }
+    post(.advertising(report))
   }
 
   private func packetsCompleted(_ parameters: RawSpan) {

@@ -98,3 +98,39 @@ struct Scanner {
     return failure
   }
 }
+
+/// Joins the parts of extended advertising reports (Vol 4 Part E 7.7.65.13) and says them in legacy terms.
+struct ExtendedReports {
+  private struct Source: Hashable {
+    var address: DeviceAddress
+    var sid: UInt8
+  }
+
+  private var parts: [Source: [UInt8]] = [:]
+
+  /// The most that a chain can hold (Vol 4 Part E 7.7.65.13), and chains that may be under way.
+  private static let dataMax = 1650
+  private static let chainsMax = 64
+
+  /// The report that is complete with this part; nil while more is to come, and for a chain that was cut off.
+  mutating func join(_ report: LEExtendedAdvertisingReport.Report) -> AdvertisingReport? {
+    let address = DeviceAddress(report.address, type: report.addressType)
+    let source = Source(address: address, sid: report.advertisingSID)
+    let data = (parts.removeValue(forKey: source) ?? []) + report.data
+    switch report.eventType.dataStatus {
+    case .complete:
+      return AdvertisingReport(type: Self.legacyType(report.eventType), address: address, data: data, rssi: report.rssi)
+    case .incomplete:
+      if parts.count < Self.chainsMax, data.count <= Self.dataMax { parts[source] = data }
+      return nil
+    case .truncated, .reserved: return nil
+    }
+  }
+
+  private static func legacyType(_ type: ExtendedAdvertisingEventType) -> AdvertisingReportType {
+    if type.contains(.scanResponse) { return .scanResponse }
+    if type.contains(.directed) { return type.contains(.connectable) ? .directed : .nonConnectable }
+    if type.contains(.connectable) { return .connectable }
+    return type.contains(.scannable) ? .scannable : .nonConnectable
+  }
+}

@@ -266,8 +266,12 @@ final class LocalAdapter: @unchecked Sendable {
 
   deinit {
     let box = OnLoop(system)
-    loop.execute { box.value?.close() }
-    if ownsLoop { loop.stop() }
+    let loop = loop
+    let stopsLoop = ownsLoop
+    loop.execute {
+      let end = { if stopsLoop { loop.stop() } }
+      if let system = box.value { system.close(done: end) } else { end() }
+    }
   }
 }
 

@@ -24,6 +24,8 @@ final class BluetoothSystem: HostOwner {
     case on(Host)
     /// Waits to open the transport anew.
     case waiting
+    /// Nobody uses the adapter any more: the links are ended before the transport.
+    case closing(Host)
     case closed
   }
 
@@ -37,6 +39,8 @@ final class BluetoothSystem: HostOwner {
   private var power = Power.opening
   private var state: AdapterState?
   private var retryTimer: (any SchedulerTimer)?
+  private var closeTimer: (any SchedulerTimer)?
+  private var closed: (() -> Void)?
   /// Attempts to open that failed in a row.
   private var failures = 0
 
@@ -58,6 +62,7 @@ final class BluetoothSystem: HostOwner {
   var rssiReads: [UInt64: (SessionID, RequestToken, LinkReference)] = [:]
 
   private static let retryPeriod = TimeSpan.milliseconds(500)
+  private static let closeLimit = TimeSpan.milliseconds(500)
   private static let firstRetry = TimeSpan.milliseconds(100)
 
   init(
@@ -117,16 +122,36 @@ final class BluetoothSystem: HostOwner {
     retryTimer?.arm(at: scheduler.now + Self.retryPeriod)
   }
 
-  /// Ends everything; no event follows.
-  func close() {
-    switch power {
-    case .starting(let host), .on(let host): host.close()
-    case .opening, .waiting, .closed: break
-    }
-    power = .closed
+  /// Ends everything; no event follows. Links are ended in good order, so that the peers need not wait for their
+  /// supervision timeouts; `done` is called when that is over, soon in any case.
+  func close(done: @escaping () -> Void) {
     retryTimer?.disarm()
     scanTimer?.disarm()
     sessions.removeAll()
+    closed = done
+    switch power {
+    case .on(let host) where !host.links.isEmpty:
+      power = .closing(host)
+      // Kept alive by its own timer until then.
+      closeTimer = scheduler.makeTimer { self.finishClosing() }
+      closeTimer?.arm(at: scheduler.now + Self.closeLimit)
+      host.stopAdvertising()
+      for connection in host.links { host.disconnect(connection, reason: .remoteUserTerminatedConnection) }
+    case .starting(let host), .on(let host), .closing(let host):
+      host.close()
+      finishClosing()
+    case .opening, .waiting, .closed: finishClosing()
+    }
+  }
+
+  private func finishClosing() {
+    if case .closing(let host) = power { host.close() }
+    power = .closed
+    closeTimer?.disarm()
+    closeTimer = nil
+    let done = closed
+    closed = nil
+    done?()
   }
 
   private func change(to new: AdapterState) {
@@ -149,6 +174,11 @@ final class BluetoothSystem: HostOwner {
   // MARK: - Host
 
   func host(_ host: Host, did event: HostEvent) {
+    if case .closing = power {
+      if case .disconnected = event, host.links.isEmpty { finishClosing() }
+      if case .failed = event { finishClosing() }
+      return
+    }
     switch event {
     case .ready(let info): ready(host, info)
     case .failed(let error): hostFailed(host, error)
@@ -169,6 +199,7 @@ final class BluetoothSystem: HostOwner {
   }
 
   func host(_ host: Host, connection: Connection, did event: ATTEvent) {
+    if case .closing = power { return }
     receive(event, on: connection)
     flush()
   }
@@ -221,6 +252,12 @@ final class BluetoothSystem: HostOwner {
     tellState(session)
     flush()
     return session.id
+  }
+
+  /// The state, and with `poweredOn` the first room for value updates.
+  private func announce(_ state: AdapterState, to session: ClientSession) {
+    post(.stateChanged(state), to: session)
+    if state == .poweredOn { post(.updateCreditsGranted(Self.updateCredits), to: session) }
   }
 
   func removeSession(_ id: SessionID) {

@@ -110,7 +110,10 @@ extension BluetoothSystem {
       return
     }
     session.wantedPeers[peer] = options
-    session.leaving.remove(peer)
+    if session.leaving.remove(peer) != nil {
+      // Wanted again before the link's end answered the cancel: answered now, each cancel has its event.
+      post(.disconnected(peer, nil, isReconnecting: false), to: session)
+    }
     if let delay = options.startDelay, delay > .zero {
       delayConnect(peer, address, by: delay, session)
     } else {

@@ -284,7 +284,9 @@ extension CBPeripheral {
         "WARNING: \(data.count) bytes for \(characteristic) are more than the \(limit) of a write without response - "
           + "ignoring it")
     }
-    manager.session.credits.takeWrite(link)
+    guard manager.session.credits.takeWrite(link) else {
+      return Log.write(.debug, "api", "no room for a write without response to \(characteristic): dropped")
+    }
     manager.link.send(.writeCommand(link, record.valueHandle, [UInt8](data)))
   }
 

@@ -114,6 +114,9 @@ final class CreditTable: Sendable {
 
   private let state = Mutex(State())
 
+  /// So many write commands an app that does not look at `canSendWriteWithoutResponse` may have waiting.
+  private static let overdraftMax = 256
+
   func note(_ event: SystemEvent) {
     switch event {
     case .stateChanged:
@@ -143,13 +146,17 @@ final class CreditTable: Sendable {
     }
   }
 
-  /// Takes room for one write command, if there is some.
-  func takeWrite(_ link: LinkReference) {
+  /// Takes room for one write command. Without room it is overdrawn, as each command gives its room back in the end;
+  /// false: by too much already, the command is to be dropped.
+  func takeWrite(_ link: LinkReference) -> Bool {
     state.withLock { state in
-      guard var room = state.writes[link.peer], room.epoch == link.epoch else { return }
-      room.count = max(0, room.count - 1)
-      room.ranOut = room.ranOut || room.count == 0
+      guard var room = state.writes[link.peer], room.epoch == link.epoch, room.count > -Self.overdraftMax else {
+        return false
+      }
+      room.count -= 1
+      room.ranOut = room.ranOut || room.count <= 0
       state.writes[link.peer] = room
+      return true
     }
   }
 

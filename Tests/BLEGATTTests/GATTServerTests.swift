@@ -281,6 +281,63 @@ import Testing
     }
   }
 
+  /// Lists are as long as the MTU allows, and no longer.
+  @Test(arguments: [false, true])
+  func listsFillTheMTU(isLong: Bool) throws {
+    let uuid = isLong ? Self.long : 0x2A00
+    let database = AttributeDatabase()
+    for _ in 0..<30 { try database.addService(ServiceDefinition(uuid: uuid)) }
+    let descriptors = Array(repeating: DescriptorDefinition(uuid: uuid, value: .fixed([])), count: 30)
+    try database.addService(
+      ServiceDefinition(
+        uuid: 1,
+        characteristics: [
+          CharacteristicDefinition(
+            uuid: uuid, properties: [], permissions: .readable, value: .fixed([]), descriptors: descriptors)
+        ]))
+    var value = ByteWriter()
+    uuid.encode(into: &value)
+    for mtu in 23...120 {
+      var server = ScriptedBearer(database)
+      server.receive("02" + [UInt8(mtu), 0].hex)
+      func lengths(_ request: String, header: Int, item: Int) throws -> (got: Int, expected: Int) {
+        let response = try #require([UInt8](hex: server.receive(request).first ?? ""))
+        return (response.count, header + (mtu - header) / item * item)
+      }
+      for (request, header, item) in [
+        ("0421004000", 2, isLong ? 18 : 4), ("10010020000028", 2, isLong ? 20 : 6),
+        ("06010020000028" + value.bytes.hex, 1, 4),
+      ] {
+        let (got, expected) = try lengths(request, header: header, item: item)
+        #expect(got == min(expected, header + 30 * item), "\(request), MTU \(mtu)")
+      }
+    }
+  }
+
+  /// Values of one type and length, `count` octets each; the response of a server with `mtu` to a read of the type.
+  static func readByType(valuesOf count: Int, mtu: UInt16) throws -> ATTReadByTypeResponse {
+    let database = AttributeDatabase()
+    let characteristic = CharacteristicDefinition(
+      uuid: 0x2A00, properties: .read, permissions: .readable, value: .fixed([UInt8](repeating: 7, count: count)))
+    try database.addService(
+      ServiceDefinition(uuid: 1, characteristics: Array(repeating: characteristic, count: 4)))
+    var server = ScriptedBearer(database)
+    server.receive("02" + [UInt8(mtu & 0xFF), UInt8(mtu >> 8)].hex)
+    let response = try #require([UInt8](hex: server.receive("080100ffff002a").first ?? ""))
+    #expect(response.count <= Int(mtu))
+    return try ATTReadByTypeResponse.decode(Array(response.dropFirst()))
+  }
+
+  /// As many whole values as fit; a value that is cut comes alone, even where the length field cuts it before the MTU.
+  @Test(arguments: [
+    (0, 23, 4, 0), (5, 23, 3, 5), (6, 23, 2, 6), (8, 23, 2, 8), (9, 23, 1, 9), (19, 23, 1, 19), (20, 23, 1, 19),
+    (9, 24, 2, 9), (253, 512, 2, 253), (253, 511, 1, 253), (254, 517, 1, 253), (300, 517, 1, 253),
+  ])
+  func readByTypeGivesWhatFits(count: Int, mtu: UInt16, entries: Int, length: Int) throws {
+    let response = try Self.readByType(valuesOf: count, mtu: mtu)
+    #expect(response.entries.map(\.value.count) == Array(repeating: length, count: entries))
+  }
+
   // MARK: Security
 
   @Test func securityDecidesInOrder() throws {

@@ -208,7 +208,7 @@ import Testing
     #expect(world.run { session.link != lost })
   }
 
-  @Test func aSessionThatCloseLeavesNothing() throws {
+  @Test func aSessionThatClosesLeavesNothing() throws {
     let world = SimulatedWorld()
     let (phone, heart) = (try world.device("phone"), try world.device("heart"))
     let (session, sensor) = (phone.session(), heart.session())
@@ -233,6 +233,7 @@ import Testing
     let link = try Self.connect(session, to: "heart", in: world)
     session.send(.cancelConnection(link.peer))
     #expect(world.run { session.events.contains(.disconnected(link.peer, nil, isReconnecting: false)) })
+    session.forget()
     let next = try Self.connect(session, to: link.peer, in: world)
     #expect(next != link)
     let token = session.nextToken()
