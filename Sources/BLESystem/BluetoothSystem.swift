@@ -356,6 +356,10 @@ final class BluetoothSystem: HostOwner {
         }
       }
     }
+    if peers.isFull {
+      let inUse = sessions.values.reduce(into: Set(links.keys)) { $0.formUnion($1.wantedPeers.keys) }
+      peers.forget(allBut: inUse)
+    }
     if let deadline = scan.nextDeadline { scanTimer?.arm(at: deadline) }
   }
 }
