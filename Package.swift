@@ -84,13 +84,8 @@ let package = Package(
       "BLESystemTests", ["BLECore", "BLECrypto", "BLEGATT", "BLEHCI", "BLEHost", "BLERadio", "BLEStore", "BLESystem"]),
     tests("BLEProfileTests", ["BLECore", "BLEProfile"]),
     tests("ToolTests", ["BLECore", "BLEProfile", "BLESystem", "ble"]),
-<<<<<<< HEAD
     tests("CoreBluetoothTests", ["BLECore", "BLESystem", "CoreBluetooth"]),
-    tests("EndToEndTests", ["CoreBluetooth"]),
-=======
-    tests("CoreBluetoothTests", ["CoreBluetooth"]),
     tests("EndToEndTests", []),
->>>>>>> e2e
   ],
   swiftLanguageModes: [.v6]
 )
