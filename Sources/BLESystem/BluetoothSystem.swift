@@ -254,12 +254,6 @@ final class BluetoothSystem: HostOwner {
     return session.id
   }
 
-  /// The state, and with `poweredOn` the first room for value updates.
-  private func announce(_ state: AdapterState, to session: ClientSession) {
-    post(.stateChanged(state), to: session)
-    if state == .poweredOn { post(.updateCreditsGranted(Self.updateCredits), to: session) }
-  }
-
   func removeSession(_ id: SessionID) {
     guard let session = sessions[id] else { return }
     stopScan(session)

@@ -188,8 +188,10 @@ import Testing
   /// floor(interval / cycle) x 244 x 8 / interval, a cycle being 2468 us on 1M with 251 octets.
   @Test(arguments: [(24, 780.8), (12, 780.8), (6, 780.8), (9, 694.0), (3200, 790.9)], [true, false])
   func throughputIsWhatTheFormulaSays(setting: (interval: UInt16, expected: Double), fromCentral: Bool) throws {
+    let span = ConnectionInterval(rawValue: setting.interval).timeSpan
+    let events = setting.interval == 3200 ? 5 : 300
     let pair = try Pair(
-      world, interval: setting.interval, timeout: 3200, octets: 251, settle: .seconds(40))
+      world, interval: setting.interval, timeout: 3200, octets: 251, settle: span * 10)
     world.observer = nil
     let (sender, handle, receiver) =
       fromCentral
@@ -200,11 +202,11 @@ import Testing
     sender.isRecording = false
     receiver.isRecording = false
     fill()
-    pair.advance(.seconds(4))
+    pair.advance(span * 2)
     let before = receiver.octetsReceived
-    pair.advance(.seconds(20))
-    let payload = Double(receiver.octetsReceived - before) / 251 * 244 * 8
-    let rate = payload / 20 / 1_000
+    pair.advance(span * events)
+    let bits = Double(receiver.octetsReceived - before) / 251 * 244 * 8
+    let rate = bits / Double(span.nanoseconds * Int64(events)) * 1_000_000
     #expect(abs(rate - setting.expected) / setting.expected < 0.01, "\(rate) kbit/s")
   }
 

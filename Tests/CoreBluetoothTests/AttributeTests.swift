@@ -144,11 +144,13 @@ import Testing
 
   @Test func `each notification has its value, also when the queue is slow`() throws {
     let world = CentralWorld()
-    _ = try #require(world.characteristic([.notify]))
+    let (peripheral, characteristic) = try #require(world.characteristic([.notify]))
     world.queue.suspend()
     for value in 1...3 as ClosedRange<UInt8> { world.link.emit(.valueNotified(world.reference, 12, [value])) }
+    #expect(characteristic.value == nil)
     world.queue.resume()
     #expect(world.calls() == ["value 2A37 [1]", "value 2A37 [2]", "value 2A37 [3]"])
+    #expect(peripheral.state == .connected)
   }
 
   @Test func `7.5 a write is confirmed once and leaves the value alone`() throws {

@@ -137,7 +137,7 @@ import Testing
     #expect(world.calls() == ["read at 3"])
     let request = world.recorder.requests[0]
     #expect(request.characteristic === characteristic)
-    #expect(request.central.identifier.uuidString.hasPrefix("0000000000"))
+    #expect(request.central.identifier.uuidString == "00000000-0000-0001-0000-000000000002")
     request.value = Data([4, 5])
     world.manager.respond(to: request, withResult: .success)
     #expect(world.link.takeRequests() == [.respond(7, 0, [4, 5])])
