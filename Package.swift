@@ -80,10 +80,11 @@ let package = Package(
     tests("BLERadioTests", ["BLECore", "BLEHCI", "BLERadio"]),
     tests("BLEHostTests", ["BLECore", "BLEHCI", "BLEGATT", "BLEHost", "BLERadio"]),
     tests("BLETransportTests", ["BLECore", "BLEHCI", "BLETransport"]),
-    tests("BLESystemTests", ["BLECore", "BLECrypto", "BLEGATT", "BLEHCI", "BLEHost", "BLERadio", "BLEStore", "BLESystem"]),
+    tests(
+      "BLESystemTests", ["BLECore", "BLECrypto", "BLEGATT", "BLEHCI", "BLEHost", "BLERadio", "BLEStore", "BLESystem"]),
     tests("BLEProfileTests", ["BLECore", "BLEProfile"]),
     tests("ToolTests", ["BLECore", "BLEProfile", "BLESystem", "ble"]),
-    tests("CoreBluetoothTests", ["CoreBluetooth"]),
+    tests("CoreBluetoothTests", ["BLECore", "BLESystem", "CoreBluetooth"]),
     tests("EndToEndTests", []),
   ],
   swiftLanguageModes: [.v6]

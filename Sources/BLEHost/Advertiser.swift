@@ -33,7 +33,10 @@ struct Advertiser {
     _ content: AdvertisingContent, own: DeviceAddress, configuration: HostConfiguration,
     into commands: inout HostCommands
   ) {
-    if case .on = state { disable(into: &commands) }
+    switch state {
+    case .off, .waitingForLink: break
+    case .starting, .on: disable(into: &commands)
+    }
     self.content = content
     isReported = false
     generation += 1

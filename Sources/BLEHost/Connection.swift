@@ -37,8 +37,15 @@ public final class Connection {
   }
 
   var nextDeadline: Instant? {
-    [bearer.nextDeadline, signaling.nextDeadline, reportDeadline].compactMap(\.self).min()
+    earlier(earlier(bearer.nextDeadline, signaling.nextDeadline), reportDeadline)
   }
+}
+
+/// The earlier of two deadlines; nil is never.
+func earlier(_ a: Instant?, _ b: Instant?) -> Instant? {
+  guard let a else { return b }
+  guard let b else { return a }
+  return min(a, b)
 }
 
 /// What an L2CAP frame on its way to the controller was, for crediting its sender.

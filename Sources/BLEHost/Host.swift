@@ -32,7 +32,7 @@ public final class Host: HCIReceiver {
 
   var commands = HostCommands()
   var acl = ACLFlow(packetLength: 27, packetCount: 1)
-  private var progress: [ACLProgress] = []
+  var progress: [ACLProgress] = []
   var scanner = Scanner()
   var advertiser = Advertiser()
   var connector: Connector
@@ -260,11 +260,8 @@ public final class Host: HCIReceiver {
       timer?.disarm()
       return
     }
-    var deadline = commands.nextDeadline
-    for next in [connector.nextDeadline] + connections.values.map(\.nextDeadline) {
-      guard let next else { continue }
-      deadline = min(deadline ?? next, next)
-    }
+    var deadline = earlier(commands.nextDeadline, connector.nextDeadline)
+    for connection in connections.values { deadline = earlier(deadline, connection.nextDeadline) }
     if let deadline { timer?.arm(at: deadline) } else { timer?.disarm() }
   }
 

@@ -90,11 +90,12 @@ extension Host {
   }
 
   private func packetsCompleted(_ parameters: RawSpan) {
-    var progress: [ACLProgress] = []
+    progress.removeAll(keepingCapacity: true)
     try? acl.receiveNumberOfCompletedPackets(parameters, out: &commands.out, progress: &progress)
     for entry in progress where entry.completed > 0 {
       if let connection = connection(entry.connectionHandle) { credit(connection, frames: entry.completed) }
     }
+    progress.removeAll(keepingCapacity: true)
   }
 
   private func credit(_ connection: Connection, frames: Int) {

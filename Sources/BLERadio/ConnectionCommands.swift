@@ -19,7 +19,7 @@ extension VirtualController {
       }
     case 0x2016:
       start(LEReadRemoteFeatures.self, parameters) {
-        link($0.connectionHandle) == nil ? .unknownConnectionIdentifier : .success
+        checkProcedure(on: $0.connectionHandle)
       } then: { command in
         link(command.connectionHandle)?.start(.featureExchange)
       }
@@ -94,7 +94,7 @@ extension VirtualController {
         latency: command.maxLatency, supervisionTimeout: command.supervisionTimeout)
       guard range.isValid, command.minCELength <= command.maxCELength else { return .invalidHCICommandParameters }
       // A Peripheral would have to ask by the Connection Parameters Request procedure.
-      return link.role == .central ? .success : .unsupportedRemoteFeature
+      return link.role == .central ? checkProcedure(on: link.handle) : .unsupportedRemoteFeature
     } then: { command in
       let parameters = ConnectionParameters(
         interval: command.connectionIntervalMax, latency: command.maxLatency,
@@ -107,7 +107,9 @@ extension VirtualController {
     let map = command.channelMap
     guard map & ~LinkLayer.allDataChannels == 0, map.nonzeroBitCount >= 2 else { return .invalidHCICommandParameters }
     settings.channelMap = map
-    for link in links where link.role == .central && link.usedChannels != map { link.start(.channelMap(map)) }
+    for link in links where link.role == .central && link.usedChannels != map && !link.isControlFull {
+      link.start(.channelMap(map))
+    }
     return .success
   }
 
@@ -116,6 +118,7 @@ extension VirtualController {
     guard isValidDataLength(command.txOctets, command.txTime) else {
       return .init(status: .invalidHCICommandParameters)
     }
+    guard !link.isControlFull else { return .init(status: .controllerBusy) }
     link.setDataLength(octets: command.txOctets, time: min(command.txTime, LinkLayer.dataTimeMax))
     return .init(connectionHandle: link.handle)
   }

@@ -141,9 +141,15 @@ extension VirtualController {
     }
   }
 
+  /// Whether a link control procedure can be started on a connection.
+  func checkProcedure(on handle: ConnectionHandle) -> HCIStatus {
+    guard let link = link(handle) else { return .unknownConnectionIdentifier }
+    return link.isControlFull ? .controllerBusy : .success
+  }
+
   private func readRemoteVersion(_ parameters: RawSpan) {
     start(ReadRemoteVersionInformation.self, parameters) {
-      link($0.connectionHandle) == nil ? .unknownConnectionIdentifier : .success
+      checkProcedure(on: $0.connectionHandle)
     } then: { command in
       link(command.connectionHandle)?.start(.versionExchange)
     }

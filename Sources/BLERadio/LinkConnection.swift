@@ -62,7 +62,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
 
   /// connEventCount of the event that is on, or was last.
   private var eventCounter = UInt16.max
-  private var anchor: Instant
+  private(set) var anchor: Instant
   /// Events from the last one to the next that this side takes part in.
   private var distance = 1
   /// Where the ideal air puts the next anchor.
@@ -127,6 +127,8 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
 
   var usedChannels: UInt64 { selector.channelMap }
   var dataLengths: LLControlPDU.DataLengths { control.effective }
+  /// Whether no further procedure can be started for now.
+  var isControlFull: Bool { control.isFull }
   var isInEvent: Bool { phase != .asleep && phase != .ended }
 
   /// Queues a host's ACL packet. `false`: it held nothing to send, and is done.
@@ -340,7 +342,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   /// outstanding PDU, or an empty one, can.
   private func octetsThatFit() -> Int {
     guard world.setting == .physical else { return LinkLayer.pduCountMax }
-    let limit = min(anchor + parameters.interval.timeSpan, controller.radioLimit(self))
+    let limit = controller.radioLimit(self, isFirstExchange: isFirstPacket)
     var left = (limit - now).nanoseconds - LinkLayer.interFrameSpace.nanoseconds
     if isCentral {
       // The Peripheral's answer: as long as it may be if it said that it has more.

@@ -68,6 +68,8 @@ struct LinkControl {
     case awaitingInstant
   }
 
+  private static let waitingMax = 16
+
   let isCentral: Bool
   private var state = State.idle
   private var waiting: [Procedure] = []
@@ -95,6 +97,9 @@ struct LinkControl {
     if case .awaitingAnswer(_, let deadline) = state { return deadline }
     return nil
   }
+
+  /// Whether so many procedures wait that the host must ask again later.
+  var isFull: Bool { waiting.count >= Self.waitingMax }
 
   /// Whether the Peripheral must not sleep: something is under way that needs its answer or its instant.
   var isBusy: Bool { state != .idle || change != nil }

@@ -19,15 +19,17 @@ public enum AirSetting: Hashable, Sendable {
   case ideal
 }
 
-/// What one receiver would have got of a packet; the radio's log entry.
+/// What a sniffer would have got of a packet; the radio's log entry.
 public struct AirPacketInfo: Hashable, Sendable {
   /// When the first bit of the preamble left the antenna.
   public var start: Instant
   /// When the last bit of the CRC did.
   public var end: Instant
+  /// The device whose packet it is.
   public var sender: RadioDeviceID
   /// 0...39 (Vol 6 Part B 1.4.1).
   public var channel: UInt8
+  /// Of the link, or of all advertising.
   public var accessAddress: UInt32
   /// What the CRC started with, 24 bits.
   public var crcInit: UInt32
@@ -48,39 +50,17 @@ public protocol AirObserver: AnyObject {
 /// Losses are drawn from the seed, the two devices and the number of the sender's packet alone: another device, or
 /// another setting for other devices, does not change a link's luck.
 public final class RadioWorld {
+  /// The world's clock, which alone makes things happen in it.
   public let simulator: Simulator
+  /// How packets travel.
   public let setting: AirSetting
+  /// All that is random in the world follows from it.
   public let seed: UInt64
-  /// The probability, 0...1, that a packet arrives with a wrong CRC, where no pair says otherwise. Ignored by
-  /// ``AirSetting/ideal``.
-  public var loss: Double = 0 { didSet { lossThreshold = Self.threshold(loss) } }
-  /// Received signal strength in dBm where no pair says otherwise.
-  public var rssi: Int8 = -60
   /// Gets every packet that is sent; held weakly.
-  public weak var observer: (any AirObserver)?
-  /// Packets sent since the beginning.
-  public internal(set) var packetCount: UInt64 = 0
+  public weak var observer: (any AirObserver)? { didSet { hasObserver = observer != nil } }
 
-  /// What differs from the world's own settings between two devices.
-  private struct Pair {
-    var lossThreshold: UInt64?
-    var rssi: Int8?
-    var isCut = false
-  }
-
-  private var lossThreshold: UInt64 = 0
-  private var pairs: [UInt64: Pair] = [:]
-  private var deviceCount: Int32 = 0
-  /// Packets sent per device: each is one draw of its luck.
-  var sentCounts: [UInt64] = []
-  var isolated: [Bool] = []
-
-  var endpoints: [Endpoint] = []
-  var freeEndpoints: [Int32] = []
-  var listeners: [[Int32]] = Array(repeating: [], count: Int(LinkLayer.channelCount))
-  var flights: [[AirPacket]] = Array(repeating: [], count: Int(LinkLayer.channelCount))
-  var idlePackets: [AirPacket] = []
-  var receivers: [Int32] = []
+  var medium: Medium
+  private var hasObserver = false
   /// Connections by access address, known to the world only where the air is ideal.
   var idealLinks: [UInt32: IdealLink] = [:]
 
@@ -89,75 +69,114 @@ public final class RadioWorld {
   /// - Parameters:
   ///   - simulator: whose time it has; several worlds may share one.
   ///   - seed: all that is random in the world follows from it.
+  ///   - setting: how packets travel, for the life of the world.
   public init(simulator: Simulator = Simulator(), seed: UInt64 = 0, setting: AirSetting = .physical) {
     self.simulator = simulator
     self.seed = seed
     self.setting = setting
+    medium = Medium(seed: seed)
   }
 
-  // MARK: - Settings of pairs and devices
+  // MARK: - Settings
+
+  /// The probability, 0...1, that a packet arrives with a wrong CRC, where no pair says otherwise. Ignored by
+  /// ``AirSetting/ideal``.
+  public var loss: Double = 0 { didSet { medium.lossThreshold = Medium.threshold(loss) } }
+
+  /// Received signal strength in dBm where no pair says otherwise.
+  public var rssi: Int8 {
+    get { medium.rssi }
+    set { medium.rssi = newValue }
+  }
+
+  /// Packets sent since the beginning.
+  public var packetCount: UInt64 { medium.packetCount }
 
   /// The probability that a packet between `a` and `b`, either way, arrives with a wrong CRC; nil: as the world's.
   public func setLoss(_ probability: Double?, between a: RadioDeviceID, and b: RadioDeviceID) {
-    pairs[Self.key(a, b), default: Pair()].lossThreshold = probability.map(Self.threshold)
+    medium.changePair(a, b) { $0.lossThreshold = probability.map(Medium.threshold) }
   }
 
   /// The signal strength in dBm with which `a` and `b` hear each other; nil: as the world's.
   public func setRSSI(_ rssi: Int8?, between a: RadioDeviceID, and b: RadioDeviceID) {
-    pairs[Self.key(a, b), default: Pair()].rssi = rssi
+    medium.changePair(a, b) { $0.rssi = rssi }
   }
 
   /// Whether nothing at all passes between `a` and `b`. Also in the ideal air.
   public func setCut(_ isCut: Bool, between a: RadioDeviceID, and b: RadioDeviceID) {
-    pairs[Self.key(a, b), default: Pair()].isCut = isCut
+    medium.changePair(a, b) { $0.isCut = isCut }
   }
 
   /// Whether nothing passes between `device` and anyone: out of range, or in a metal box.
-  public func setIsolated(_ isIsolated: Bool, _ device: RadioDeviceID) {
-    guard isolated.indices.contains(Int(device.rawValue)) else { return }
-    isolated[Int(device.rawValue)] = isIsolated
-  }
+  public func setIsolated(_ isIsolated: Bool, _ device: RadioDeviceID) { medium.setIsolated(isIsolated, device) }
 
-  func addDevice() -> RadioDeviceID {
-    defer { deviceCount += 1 }
-    sentCounts.append(0)
-    isolated.append(false)
-    return RadioDeviceID(rawValue: deviceCount)
-  }
+  // MARK: - For the controllers
+
+  func addDevice() -> RadioDeviceID { medium.addDevice() }
 
   /// The random numbers of `device` for one purpose.
   func generator(_ device: RadioDeviceID, _ purpose: RandomPurpose) -> SeededGenerator {
     SeededGenerator(seed: seed, purpose: UInt64(UInt32(bitPattern: device.rawValue)) << 8 | purpose.rawValue)
   }
 
-  // MARK: - Luck
+  func makeEndpoint(_ user: any AirUser, _ device: RadioDeviceID) -> EndpointID { medium.makeEndpoint(user, device) }
 
-  private static func key(_ a: RadioDeviceID, _ b: RadioDeviceID) -> UInt64 {
-    UInt64(UInt32(bitPattern: min(a, b).rawValue)) << 32 | UInt64(UInt32(bitPattern: max(a, b).rawValue))
+  /// Takes `id` back; a packet it is sending is broken off and reaches nobody.
+  func release(_ id: EndpointID) { medium.release(id) }
+
+  /// Listens for packets with `accessAddress` that begin on `channel` from now on, until ``ignore(_:)``.
+  func listen(_ id: EndpointID, channel: UInt8, accessAddress: UInt32) {
+    medium.listen(id, channel: channel, accessAddress: accessAddress, now: simulator.now)
   }
 
-  /// `probability` of 2^32.
-  private static func threshold(_ probability: Double) -> UInt64 {
-    guard probability > 0 else { return 0 }
-    return probability >= 1 ? 1 << 32 : UInt64(probability * 4_294_967_296)
+  /// Stops listening.
+  func ignore(_ id: EndpointID) { medium.ignore(id) }
+
+  /// When the packet that `id` is receiving at this moment will end; nil if it hears none.
+  func receptionEnd(_ id: EndpointID) -> Instant? { medium.receptionEnd(id) }
+
+  /// How long a PDU of `count` octets, header and payload, is on air.
+  func airTime(_ count: Int) -> TimeSpan {
+    setting == .ideal ? .zero : LinkLayer.airTime(pduCount: count)
   }
 
-  func isCut(_ a: RadioDeviceID, _ b: RadioDeviceID) -> Bool {
-    isolated[Int(a.rawValue)] || isolated[Int(b.rawValue)] || (!pairs.isEmpty && pairs[Self.key(a, b)]?.isCut == true)
+  /// T_IFS, the time between two packets of an exchange.
+  var interFrameSpace: TimeSpan { setting == .ideal ? .zero : LinkLayer.interFrameSpace }
+
+  /// Sends `pdu` now. Its user is told when the last bit is out.
+  func transmit(_ pdu: [UInt8], from id: EndpointID, channel: UInt8, accessAddress: UInt32, crcInit: UInt32) {
+    let packet = medium.takeIdlePacket() ?? AirPacket(self)
+    packet.start = simulator.now
+    packet.end = simulator.now + airTime(pdu.count)
+    packet.channel = channel
+    packet.accessAddress = accessAddress
+    packet.crcInit = crcInit
+    packet.set(pdu)
+    medium.launch(packet, from: id)
+    if let event = packet.event { simulator.arm(event, at: packet.end) }
   }
 
-  /// How `device` gets `packet`, if it listens and nothing is cut.
-  func reception(of packet: AirPacket, by device: RadioDeviceID) -> Reception {
-    let pair = pairs.isEmpty ? nil : pairs[Self.key(packet.sender, device)]
-    let threshold = setting == .ideal ? 0 : pair?.lossThreshold ?? lossThreshold
-    var isValid = true
-    if threshold > 0 {
-      let purpose =
-        UInt64(UInt32(bitPattern: device.rawValue)) << 32 | UInt64(UInt32(bitPattern: packet.sender.rawValue))
-      var luck = SeededGenerator(seed: seed &+ packet.number &* 0x9FB2_1C65_1E98_DF25, purpose: ~purpose)
-      isValid = luck.next() >> 32 >= threshold
+  /// The packet's last bit: whoever heard all of it gets it, then its sender knows that it is out.
+  func land(_ packet: AirPacket) {
+    let count = medium.land(packet)
+    if count >= 0 {
+      if hasObserver { observe(packet) }
+      // A receiver may make another stop listening, hence the second look at each; nothing lands inside a landing.
+      for index in 0..<count {
+        guard let (user, device) = medium.receiver(index, of: packet) else { continue }
+        user.receive(packet, medium.reception(of: packet, by: device, isIdeal: setting == .ideal))
+      }
+      medium.user(packet.endpoint)?.transmissionEnded()
     }
-    return Reception(rssi: pair?.rssi ?? rssi, isCRCValid: isValid)
+    medium.recycle(packet)
+  }
+
+  private func observe(_ packet: AirPacket) {
+    let pdu = packet.pdu
+    let info = AirPacketInfo(
+      start: packet.start, end: packet.end, sender: packet.sender, channel: packet.channel,
+      accessAddress: packet.accessAddress, crcInit: packet.crcInit, rssi: rssi, isCRCValid: true)
+    observer?.observe(info, pdu: pdu.span.bytes)
   }
 }
 

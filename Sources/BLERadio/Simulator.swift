@@ -19,6 +19,7 @@ struct SimulatorEvent: Hashable, Sendable {
 /// event. Events run in the order of their times, those of one time in the order in which they were armed, so a run
 /// depends on its inputs alone. Arming and firing allocate nothing; each costs O(log n) in the armed events.
 public final class Simulator: Scheduler {
+  /// Simulated time; it moves with the events and never back.
   public private(set) var now: Instant
   /// Called when something outside a run armed an event that is earlier than all others, so that whoever paces the
   /// simulator by a wall clock sets its alarm anew. Never called during a run.
@@ -26,6 +27,83 @@ public final class Simulator: Scheduler {
   /// How many events have fired since the beginning.
   public private(set) var firedEventCount: UInt64 = 0
 
+  private var queue = EventQueue()
+  private var isRunning = false
+
+  /// A simulator whose clock shows `start`.
+  public init(start: Instant = .zero) { now = start }
+
+  /// When the next event is due; nil if nothing is armed.
+  public var nextEventTime: Instant? { queue.firstTime.map { Instant(nanoseconds: $0) } }
+
+  /// Fires every event that is due until `limit`, then sets the clock to `limit` (it never goes back).
+  ///
+  /// - Parameter maximumEvents: fires no more events than these, so that a caller gets its turn in a busy world.
+  /// - Returns: true when all is done; false when `maximumEvents` have fired and more are due. The clock then shows the
+  ///   time of the last one.
+  @discardableResult
+  public func run(until limit: Instant, maximumEvents: Int = .max) -> Bool {
+    precondition(!isRunning, "an event must not run the simulator that fired it")
+    isRunning = true
+    defer { isRunning = false }
+    var budget = maximumEvents
+    while let time = queue.firstTime, time <= limit.nanoseconds {
+      guard budget > 0 else { return false }
+      budget -= 1
+      fireFirst()
+    }
+    if now < limit { now = limit }
+    return true
+  }
+
+  /// Fires the next event, whenever it is due; false if none is armed.
+  @discardableResult
+  public func step() -> Bool {
+    precondition(!isRunning, "an event must not run the simulator that fired it")
+    guard queue.firstTime != nil else { return false }
+    isRunning = true
+    defer { isRunning = false }
+    fireFirst()
+    return true
+  }
+
+  /// Fires what is due in the next `span` and sets the clock forward by it.
+  public func advance(by span: TimeSpan) { run(until: now + span) }
+
+  /// A timer in simulated time; see ``Scheduler``.
+  public func makeTimer(_ action: @escaping () -> Void) -> any SchedulerTimer { Timer(self, action) }
+
+  private func fireFirst() {
+    guard let (time, handler, argument) = queue.removeFirst() else { return }
+    now = Instant(nanoseconds: time)
+    firedEventCount &+= 1
+    handler?.handleEvent(argument)
+  }
+
+  // MARK: - Events
+
+  /// A disarmed event of `handler`, to be given back with ``release(_:)`` before `handler` dies.
+  func makeEvent(_ handler: any SimulatorEventHandler, argument: UInt32 = 0) -> SimulatorEvent {
+    SimulatorEvent(index: queue.makeSlot(handler, argument))
+  }
+
+  /// Disarms `event` and takes it back.
+  func release(_ event: SimulatorEvent) { queue.releaseSlot(event.index) }
+
+  /// Fires `event` once at `time`, or next if that has passed; replaces an earlier arming.
+  func arm(_ event: SimulatorEvent, at time: Instant) {
+    let isEarliest = queue.arm(event.index, at: max(time, now).nanoseconds)
+    if isEarliest, !isRunning { onNewEarliestEvent?() }
+  }
+
+  func disarm(_ event: SimulatorEvent) { queue.disarm(event.index) }
+
+  func isArmed(_ event: SimulatorEvent) -> Bool { queue.isArmed(event.index) }
+}
+
+/// A binary heap of armed slots, ordered by time and then by arming; each slot knows its place in it. A struct of its
+/// own, so that each use costs one check of exclusive access and not one for each element it touches.
+private struct EventQueue {
   private struct Slot {
     unowned var handler: (any SimulatorEventHandler)?
     var argument: UInt32
@@ -48,85 +126,32 @@ public final class Simulator: Scheduler {
   private var freeSlots: [Int32] = []
   private var heap: [Entry] = []
   private var sequence: UInt64 = 0
-  private var isRunning = false
 
-  /// A simulator whose clock shows `start`.
-  public init(start: Instant = .zero) { now = start }
+  var firstTime: Int64? { heap.first?.time }
 
-  /// When the next event is due; nil if nothing is armed.
-  public var nextEventTime: Instant? { heap.first.map { Instant(nanoseconds: $0.time) } }
+  func isArmed(_ slot: Int32) -> Bool { slots[Int(slot)].position >= 0 }
 
-  /// Fires every event that is due until `limit`, then sets the clock to `limit` (it never goes back).
-  ///
-  /// - Parameter maximumEvents: fires no more events than these, so that a caller gets its turn in a busy world.
-  /// - Returns: true when all is done; false when `maximumEvents` have fired and more are due. The clock then shows the
-  ///   time of the last one.
-  @discardableResult
-  public func run(until limit: Instant, maximumEvents: Int = .max) -> Bool {
-    precondition(!isRunning, "an event must not run the simulator that fired it")
-    isRunning = true
-    defer { isRunning = false }
-    var budget = maximumEvents
-    while let first = heap.first, first.time <= limit.nanoseconds {
-      guard budget > 0 else { return false }
-      budget -= 1
-      fire(first)
-    }
-    if now < limit { now = limit }
-    return true
-  }
-
-  /// Fires the next event, whenever it is due; false if none is armed.
-  @discardableResult
-  public func step() -> Bool {
-    precondition(!isRunning, "an event must not run the simulator that fired it")
-    guard let first = heap.first else { return false }
-    isRunning = true
-    defer { isRunning = false }
-    fire(first)
-    return true
-  }
-
-  /// Fires what is due in the next `span` and sets the clock forward by it.
-  public func advance(by span: TimeSpan) { run(until: now + span) }
-
-  public func makeTimer(_ action: @escaping () -> Void) -> any SchedulerTimer { Timer(self, action) }
-
-  private func fire(_ entry: Entry) {
-    remove(at: 0)
-    now = Instant(nanoseconds: entry.time)
-    firedEventCount &+= 1
-    let slot = slots[Int(entry.slot)]
-    slot.handler?.handleEvent(slot.argument)
-  }
-}
-
-// MARK: - Events
-
-extension Simulator {
-  /// A disarmed event of `handler`, to be given back with ``release(_:)`` before `handler` dies.
-  func makeEvent(_ handler: any SimulatorEventHandler, argument: UInt32 = 0) -> SimulatorEvent {
+  mutating func makeSlot(_ handler: any SimulatorEventHandler, _ argument: UInt32) -> Int32 {
     let slot = Slot(handler: handler, argument: argument, position: -1)
     if let index = freeSlots.popLast() {
       slots[Int(index)] = slot
-      return SimulatorEvent(index: index)
+      return index
     }
     slots.append(slot)
-    return SimulatorEvent(index: Int32(slots.count - 1))
+    return Int32(slots.count - 1)
   }
 
-  /// Disarms `event` and takes it back.
-  func release(_ event: SimulatorEvent) {
-    disarm(event)
-    slots[Int(event.index)].handler = nil
-    freeSlots.append(event.index)
+  mutating func releaseSlot(_ slot: Int32) {
+    disarm(slot)
+    slots[Int(slot)].handler = nil
+    freeSlots.append(slot)
   }
 
-  /// Fires `event` once at `time`, or next if that has passed; replaces an earlier arming.
-  func arm(_ event: SimulatorEvent, at time: Instant) {
+  /// `true`: it comes before all others now.
+  mutating func arm(_ slot: Int32, at time: Int64) -> Bool {
     sequence &+= 1
-    let entry = Entry(time: max(time, now).nanoseconds, sequence: sequence, slot: event.index)
-    let position = Int(slots[Int(event.index)].position)
+    let entry = Entry(time: time, sequence: sequence, slot: slot)
+    let position = Int(slots[Int(slot)].position)
     if position < 0 {
       heap.append(entry)
       siftUp(heap.count - 1, entry)
@@ -135,17 +160,22 @@ extension Simulator {
     } else {
       siftDown(position, entry)
     }
-    if !isRunning, heap[0].slot == event.index { onNewEarliestEvent?() }
+    return heap[0].slot == slot
   }
 
-  func disarm(_ event: SimulatorEvent) {
-    let position = Int(slots[Int(event.index)].position)
+  mutating func disarm(_ slot: Int32) {
+    let position = Int(slots[Int(slot)].position)
     if position >= 0 { remove(at: position) }
   }
 
-  func isArmed(_ event: SimulatorEvent) -> Bool { slots[Int(event.index)].position >= 0 }
+  mutating func removeFirst() -> (time: Int64, handler: (any SimulatorEventHandler)?, argument: UInt32)? {
+    guard let first = heap.first else { return nil }
+    remove(at: 0)
+    let slot = slots[Int(first.slot)]
+    return (first.time, slot.handler, slot.argument)
+  }
 
-  private func remove(at position: Int) {
+  private mutating func remove(at position: Int) {
     slots[Int(heap[position].slot)].position = -1
     guard let last = heap.popLast(), position < heap.count else { return }
     if position > 0, last < heap[(position - 1) / 2] {
@@ -156,7 +186,7 @@ extension Simulator {
   }
 
   /// Puts `entry` where the hole at `start` rises to.
-  private func siftUp(_ start: Int, _ entry: Entry) {
+  private mutating func siftUp(_ start: Int, _ entry: Entry) {
     var position = start
     while position > 0 {
       let parent = (position - 1) / 2
@@ -168,7 +198,7 @@ extension Simulator {
   }
 
   /// Puts `entry` where the hole at `start` sinks to.
-  private func siftDown(_ start: Int, _ entry: Entry) {
+  private mutating func siftDown(_ start: Int, _ entry: Entry) {
     var position = start
     while true {
       var child = 2 * position + 1
@@ -181,7 +211,7 @@ extension Simulator {
     place(entry, at: position)
   }
 
-  private func place(_ entry: Entry, at position: Int) {
+  private mutating func place(_ entry: Entry, at position: Int) {
     heap[position] = entry
     slots[Int(entry.slot)].position = Int32(truncatingIfNeeded: position)
   }

@@ -12,8 +12,9 @@ public import BLEHCI
 /// Its owner keeps it alive: the transport holds it weakly. When the transport closes, as when the host's process dies,
 /// it leaves the air without a word, and its peers find out by their supervision timeouts.
 public final class VirtualController: HCIReceiver {
-  /// Size and number of the buffers for the host's ACL packets.
+  /// Octets that a buffer for the host's ACL packets holds.
   public static let aclPacketLength = 251
+  /// How many of them there are.
   public static let aclPacketCount = 8
   /// Connections at once.
   public static let connectionCountMax = 64
@@ -25,6 +26,8 @@ public final class VirtualController: HCIReceiver {
   static let exchangeMin = TimeSpan.microseconds(460)
   /// What an advertiser needs on one channel, with a scan request and its response.
   static let advertisingExchange = TimeSpan.microseconds(1_200)
+  /// After this time the advertiser has connection events cut short.
+  static let advertiserPatience = TimeSpan.milliseconds(20)
   static let txPower: Int8 = 0
 
   /// Who has the radio.
@@ -33,7 +36,9 @@ public final class VirtualController: HCIReceiver {
     case advertiser
   }
 
+  /// The world whose air it uses.
   public let world: RadioWorld
+  /// Its number there, by which the world's settings name it.
   public let device: RadioDeviceID
   /// Public device address.
   public let address: BDAddress
@@ -46,6 +51,8 @@ public final class VirtualController: HCIReceiver {
   var links: [LinkConnection] = []
   var writer = ByteWriter(capacity: 260)
   private var radioUser: RadioUser?
+  /// Since when the advertiser has been waiting for the radio.
+  private var advertiserWaitsSince: Instant?
   private var nextHandle: UInt16 = 0x40
   private var connectionRandom: SeededGenerator
   private var hopRandom: SeededGenerator
@@ -93,6 +100,7 @@ public final class VirtualController: HCIReceiver {
 
   // MARK: - HCIReceiver
 
+  /// Takes a command or data from the host; anything else, and whatever comes after power-off, is dropped.
   public func receive(_ type: HCIPacketType, _ payload: RawSpan) {
     guard isPoweredOn else { return }
     switch type {
@@ -102,6 +110,7 @@ public final class VirtualController: HCIReceiver {
     }
   }
 
+  /// The host is gone: leaves the air.
   public func transportClosed(_ error: HCITransportError) {
     guard isPoweredOn else { return }
     leaveTheAir()
@@ -117,6 +126,7 @@ public final class VirtualController: HCIReceiver {
     for link in links { link.abandon() }
     links.removeAll()
     radioUser = nil
+    advertiserWaitsSince = nil
     advertiser.stop()
     observer.stopAll()
     advertiser = Advertiser(controller: self, world: world, device: device)
@@ -256,8 +266,10 @@ public final class VirtualController: HCIReceiver {
     guard world.setting == .physical else { return true }
     let end = world.simulator.now + Self.advertisingExchange
     guard radioUser == nil, !observer.isConnecting, !links.contains(where: { $0.nextStart < end }) else {
+      if advertiserWaitsSince == nil { advertiserWaitsSince = world.simulator.now }
       return false
     }
+    advertiserWaitsSince = nil
     radioUser = user
     observer.preempt()
     return true
@@ -266,15 +278,27 @@ public final class VirtualController: HCIReceiver {
   func releaseRadio(_ link: LinkConnection) { releaseRadio(.link(link.handle)) }
 
   func releaseRadio(_ user: RadioUser) {
+    if user == .advertiser { advertiserWaitsSince = nil }
     guard radioUser == user else { return }
     radioUser = nil
     observer.tune()
   }
 
-  /// When an event of `link` must be over for the sake of the other connections.
-  func radioLimit(_ link: LinkConnection) -> Instant {
-    var limit = Instant(nanoseconds: .max)
-    for other in links where other !== link && !other.isInEvent && other.nextStart < limit { limit = other.nextStart }
+  /// When an event of `link` must be over for the sake of the other connections, of a scanner, which gets the last
+  /// quarter of the interval, and of an advertiser that has waited for long.
+  ///
+  /// For the first exchange of an event only those connections count that were skipped themselves: else one whose
+  /// anchors closely follow another's would leave that one no room for data for ever.
+  func radioLimit(_ link: LinkConnection, isFirstExchange: Bool) -> Instant {
+    let interval = link.parameters.interval.timeSpan
+    var limit = link.anchor + interval
+    if let since = advertiserWaitsSince, world.simulator.now - since > Self.advertiserPatience { limit = link.anchor }
+    if observer.scan != nil || observer.initiation != nil {
+      limit = min(limit, link.anchor + TimeSpan(nanoseconds: interval.nanoseconds / 4 * 3))
+    }
+    for other in links where other !== link && !other.isInEvent && (other.missedEvents > 0 || !isFirstExchange) {
+      limit = min(limit, other.nextStart)
+    }
     return limit
   }
 }

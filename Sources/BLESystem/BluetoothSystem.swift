@@ -254,12 +254,6 @@ final class BluetoothSystem: HostOwner {
     return session.id
   }
 
-  /// The state, and with `poweredOn` the first room for value updates.
-  private func announce(_ state: AdapterState, to session: ClientSession) {
-    post(.stateChanged(state), to: session)
-    if state == .poweredOn { post(.updateCreditsGranted(Self.updateCredits), to: session) }
-  }
-
   func removeSession(_ id: SessionID) {
     guard let session = sessions[id] else { return }
     stopScan(session)
@@ -355,6 +349,10 @@ final class BluetoothSystem: HostOwner {
           post(.discovered(admitted), to: session)
         }
       }
+    }
+    if peers.isFull {
+      let inUse = sessions.values.reduce(into: Set(links.keys)) { $0.formUnion($1.wantedPeers.keys) }
+      peers.forget(allBut: inUse)
     }
     if let deadline = scan.nextDeadline { scanTimer?.arm(at: deadline) }
   }

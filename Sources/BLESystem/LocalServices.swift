@@ -109,7 +109,7 @@ extension BluetoothSystem {
         LocalServices.Service(
           session: session.id, id: service.id, handle: registration.handle,
           values: registration.characteristics.map(\.value)))
-      databaseChanged(registration.range)
+      databaseChanged()
       post(.serviceAdded(token, nil), to: session)
     } catch {
       post(.serviceAdded(token, Self.error(error, service)), to: session)
@@ -148,19 +148,22 @@ extension BluetoothSystem {
     guard let index = local.services.firstIndex(where: { $0.session == session.id && $0.id == id }) else { return }
     let service = local.services.remove(at: index)
     for value in service.values { local.owned[value] = nil }
-    guard let range = try? host?.database.removeService(service.handle) else { return }
-    databaseChanged(range)
+    guard (try? host?.database.removeService(service.handle)) != nil else { return }
+    databaseChanged()
   }
 
   func removeServices(_ session: ClientSession) {
     for service in local.services.reversed() where service.session == session.id { removeService(service.id, session) }
   }
 
-  private func databaseChanged(_ range: ClosedRange<UInt16>) {
+  /// Tells every link's server what the last change touched.
+  private func databaseChanged() {
     guard let host else { return }
     let database = host.database
-    for connection in host.links {
-      host.perform(on: connection) { bearer, now in bearer.databaseChanged(range, database: database, now: now) }
+    for range in database.takeChangedRanges() {
+      for connection in host.links {
+        host.perform(on: connection) { bearer, now in bearer.databaseChanged(range, database: database, now: now) }
+      }
     }
   }
 
@@ -373,7 +376,8 @@ extension BluetoothSystem {
     }
     var services: [BluetoothUUID] = []
     for service in wishes.flatMap(\.services) where !services.contains(service) { services.append(service) }
-    host?.startAdvertising(AdvertisingLayout.content(name: wishes.lazy.compactMap(\.localName).first, services: services))
+    host?.startAdvertising(
+      AdvertisingLayout.content(name: wishes.lazy.compactMap(\.localName).first, services: services))
   }
 
   func advertisingStarted(_ error: SystemError?) {

@@ -20,6 +20,10 @@ final class PeerLink {
   var services: Set<BluetoothUUID> = []
   /// The handles of the primary services found.
   var primaryRanges: Set<ClosedRange<UInt16>> = []
+  /// A subscription takes two procedures; until the second is queued, later requests wait here, so that the peer gets
+  /// all in the order of the calls.
+  var isFindingConfiguration = false
+  var held: [(SystemRequest, SessionID)] = []
   /// Set once the system has ended the link and waits for the controller to say so.
   var isEnding = false
 
@@ -157,11 +161,14 @@ extension BluetoothSystem {
 
   func connected(_ connection: Connection) {
     guard let peer = peers.identifier(of: connection.peer) else { return }
+    // A second link to the same peer serves that peer's requests, and is no business of the sessions here.
+    if let existing = links[peer], !existing.isEnding { return }
     linkEpoch += 1
     let link = PeerLink(connection: connection, reference: LinkReference(peer: peer, epoch: linkEpoch))
     links[peer] = link
     replica.update(connected: peer, services: [])
-    Log.write(.info, "system", "link to \(connection.peer) as \(connection.role == .central ? "Central" : "Peripheral")")
+    Log.write(
+      .info, "system", "link to \(connection.peer) as \(connection.role == .central ? "Central" : "Peripheral")")
     let waiting = wanted.removeValue(forKey: peer) ?? []
     if connection.role == .central {
       if waiting.isEmpty {

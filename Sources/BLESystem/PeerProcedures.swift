@@ -15,6 +15,10 @@ extension BluetoothSystem {
   }
 
   func handleGATT(_ request: SystemRequest, _ session: ClientSession) {
+    if let link = request.link.flatMap({ usable($0, session) }), link.isFindingConfiguration {
+      link.held.append((request, session.id))
+      return
+    }
     switch request {
     case .discoverServices(let token, let reference, let uuids):
       guard let link = usable(reference, session) else { return refuse(request, session) }
@@ -112,6 +116,7 @@ extension BluetoothSystem {
     if let configuration = subscription.configuration {
       writeConfiguration(link, token, characteristic, configuration, isOn, session.id)
     } else if let range = Self.descriptorRange(characteristic) {
+      link.isFindingConfiguration = true
       perform(link, .findConfiguration(session.id, token, characteristic, isOn)) {
         $0.discoverDescriptors(in: range, token: $1, now: $2)
       }
@@ -224,6 +229,7 @@ extension BluetoothSystem {
       post(.valueWritten(token, reference, error.map { Self.error($0, link) }), to: session)
     case (.findConfiguration(let session, let token, let record, let isOn), .descriptorsDiscovered(_, let result)):
       configurationFound(result, link, session, token, record, isOn)
+      releaseHeld(link)
     case (.writeConfiguration(let session, let token, let handle, let isOn), .written(_, let error)):
       configurationWritten(error, link, session, token, handle, isOn)
     case (.deviceName, .valuesRead(_, let result)):
@@ -254,6 +260,14 @@ extension BluetoothSystem {
     case .success(let value): .success(body(value))
     case .failure(let error): .failure(Self.error(error, link))
     }
+  }
+
+  /// What was asked behind a subscription goes on behind its write.
+  private func releaseHeld(_ link: PeerLink) {
+    let held = link.held
+    link.held = []
+    link.isFindingConfiguration = false
+    for (request, id) in held { if let session = sessions[id] { handleGATT(request, session) } }
   }
 
   private func configurationFound(
@@ -287,7 +301,9 @@ extension BluetoothSystem {
   private func deviceNameRead(_ value: GATTReadValue, _ link: PeerLink) {
     let bytes = link.connection.bearer.output.eventBytes[value.value]
     // A response's first value is cut at MTU - 4; a name that may go on is of no use.
-    guard bytes.count < link.connection.bearer.mtu - 4, let name = String(validating: bytes, as: UTF8.self) else { return }
+    guard bytes.count < link.connection.bearer.mtu - 4, let name = String(validating: bytes, as: UTF8.self) else {
+      return
+    }
     let peer = link.reference.peer
     guard peers.setDeviceName(name, of: peer) else { return }
     for session in link.users.sorted() { post(.nameChanged(peer, name), to: session) }
@@ -302,7 +318,8 @@ extension BluetoothSystem {
     case .invalidResponse(let request):
       SystemError(.unknown, "\(peer) answered \(request) with a response that breaks the rules")
     case .echoMismatch(let handle):
-      SystemError(.unknown, "\(peer) did not repeat the queued write to handle \(handle) as it was sent; it was cancelled")
+      SystemError(
+        .unknown, "\(peer) did not repeat the queued write to handle \(handle) as it was sent; it was cancelled")
     case .valueTooLong(let count):
       SystemError(
         .att(ATTError.invalidAttributeValueLength.rawValue),

@@ -4,11 +4,13 @@ public import BLECore
 public import BLETransport
 public import BLEHCI
 import BLERadio
+import Glibc
 
 /// A virtual radio that other programs' hosts join over HCI: each connection is a controller of its own.
 ///
 /// A controller's slot gives it its public address. A new connection takes the lowest free slot, so that a program
-/// that is started again keeps its address. Everything runs on the loop.
+/// that is started again keeps its address. A program that connects again (Unix sockets tell which) gets the slot it
+/// had, so that switching several devices off and on does not shuffle them. Everything runs on the loop.
 public final class RadioServer {
   /// What happens to slots.
   public enum Event: Sendable {
@@ -28,6 +30,8 @@ public final class RadioServer {
 
   private struct Slot {
     var isPoweredOn = true
+    /// The process that had the slot last, where the socket tells.
+    var process: Int32?
     var controller: VirtualController?
     var transport: (any HCITransport)?
   }
@@ -91,7 +95,7 @@ public final class RadioServer {
   }
 
   private func accept(_ transport: SocketTransport) {
-    let index = slots.firstIndex { $0.controller == nil } ?? slots.count
+    let index = slot(for: transport.peerProcess)
     guard index < Self.slotsMax else {
       transport.close()
       return
@@ -104,9 +108,21 @@ public final class RadioServer {
     }
     let watched = WatchedTransport(transport) { [weak self] error in self?.leave(index, error.description) }
     slots[index].transport = watched
+    slots[index].process = transport.peerProcess
     slots[index].controller = VirtualController(
       world: world, address: Self.address(ofSlot: index + 1), transport: watched)
     report(.joined(slot: index + 1, address: Self.address(ofSlot: index + 1)))
+  }
+
+  /// The slot for a new connection of a process.
+  private func slot(for process: Int32?) -> Int {
+    if let process, let own = slots.firstIndex(where: { $0.controller == nil && $0.process == process }) { return own }
+    // One that is off and whose program still tries to come back is kept for it.
+    return slots.firstIndex { slot in
+      guard slot.controller == nil else { return false }
+      guard !slot.isPoweredOn, let owner = slot.process else { return true }
+      return kill(owner, 0) != 0
+    } ?? slots.count
   }
 
   private func leave(_ index: Int, _ reason: String) {

@@ -120,7 +120,8 @@ struct ScanFilter {
   private let services: Set<BluetoothUUID>
   private let solicited: Set<BluetoothUUID>
   private let allowsDuplicates: Bool
-  /// What was reported of each peer: a second report comes only with something new in it.
+  /// What was reported of each peer: a second report comes only with something new in it. Emptied when it has grown
+  /// beyond ``PeerTable/peersMax``.
   private var reported: [PeerIdentifier: Seen] = [:]
 
   private struct Seen: Equatable {
@@ -143,7 +144,9 @@ struct ScanFilter {
   mutating func admit(_ discovery: Discovery, overflow: OverflowArea?) -> Discovery? {
     var discovery = discovery
     if let overflow {
-      discovery.overflowServices = services.filter { overflow.mayContain($0) }.sorted { $0.description < $1.description }
+      discovery.overflowServices = services.filter { overflow.mayContain($0) }.sorted {
+        $0.description < $1.description
+      }
     }
     return admits(discovery) ? discovery : nil
   }
@@ -153,6 +156,7 @@ struct ScanFilter {
     if allowsDuplicates { return true }
     let seen = Seen(name: discovery.localName, services: Set(discovery.services))
     guard let earlier = reported[discovery.peer.identifier] else {
+      if reported.count >= PeerTable.peersMax { reported.removeAll() }
       reported[discovery.peer.identifier] = seen
       return true
     }
@@ -182,9 +186,22 @@ struct PeerTable {
   private var identifiers: [DeviceAddress: PeerIdentifier] = [:]
   private var peers: [PeerIdentifier: Peer] = [:]
 
+  /// Peers remembered at most: anybody can advertise under addresses without end.
+  static let peersMax = 8192
+
   init(identity: PeerIdentity, replica: SystemReplica) {
     self.identity = identity
     self.replica = replica
+  }
+
+  var isFull: Bool { peers.count > Self.peersMax }
+
+  /// Forgets all peers but those, and those whose Device Name has been read. Their identifiers stay what they are.
+  mutating func forget(allBut kept: Set<PeerIdentifier>) {
+    peers = peers.filter { kept.contains($0.key) || $0.value.hasDeviceName }
+    if isFull { peers = peers.filter { kept.contains($0.key) } }
+    identifiers = identifiers.filter { peers[$0.value] != nil }
+    replica.forget(allBut: Set(peers.keys))
   }
 
   /// The identifier of an address; nil only if the cipher fails.

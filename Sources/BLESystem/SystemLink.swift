@@ -48,7 +48,9 @@ public final class SystemReplica: Sendable {
   public func connectedPeers(withServices services: [BluetoothUUID]) -> [PeerInfo] {
     state.withLock { state in
       state.connected
-        .filter { $0.value.isEmpty == false && services.contains(where: $0.value.contains) || services.contains(0x1800) }
+        .filter {
+          $0.value.isEmpty == false && services.contains(where: $0.value.contains) || services.contains(0x1800)
+        }
         .compactMap { state.peers[$0.key] }
         .sorted { ($0.identifier.high, $0.identifier.low) < ($1.identifier.high, $1.identifier.low) }
     }
@@ -57,6 +59,10 @@ public final class SystemReplica: Sendable {
   func update(state new: AdapterState) { state.withLock { $0.state = new } }
 
   func update(peer: PeerInfo) { state.withLock { $0.peers[peer.identifier] = peer } }
+
+  func forget(allBut kept: Set<PeerIdentifier>) {
+    state.withLock { $0.peers = $0.peers.filter { kept.contains($0.key) } }
+  }
 
   /// `services` nil: no longer connected.
   func update(connected peer: PeerIdentifier, services: Set<BluetoothUUID>?) {

@@ -322,6 +322,21 @@ public enum SystemRequest: Hashable, Sendable {
   case setDesiredLatency(DesiredLatency, PeerIdentifier)
 }
 
+extension SystemRequest {
+  /// The connection that the request is for, if it is for one.
+  var link: LinkReference? {
+    switch self {
+    case .readRSSI(_, let link), .discoverServices(_, let link, _), .discoverIncludedServices(_, let link, _, _),
+      .discoverCharacteristics(_, let link, _, _), .discoverDescriptors(_, let link, _), .readValue(_, let link, _),
+      .writeValue(_, let link, _, _), .writeCommand(let link, _, _), .setNotify(_, let link, _, _):
+      link
+    case .startScan, .stopScan, .connect, .cancelConnection, .addService, .removeService, .removeAllServices,
+      .startAdvertising, .stopAdvertising, .respond, .updateValue, .setDesiredLatency:
+      nil
+    }
+  }
+}
+
 // MARK: - Events
 
 /// What the system tells an app; in order within a session.

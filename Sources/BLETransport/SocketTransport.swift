@@ -36,6 +36,15 @@ public final class SocketTransport: HCITransport {
 
   deinit { end() }
 
+  /// The process at the other end of a Unix socket (SO_PEERCRED); nil for TCP.
+  public private(set) lazy var peerProcess: Int32? = {
+    // struct ucred: pid, uid, gid.
+    var credentials: [Int32] = [0, 0, 0]
+    var size = socklen_t(MemoryLayout<Int32>.size * credentials.count)
+    guard unsafe getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 else { return nil }
+    return credentials[0] > 0 ? credentials[0] : nil
+  }()
+
   /// Connects to `address`; the outcome comes on the loop, never inside the call.
   public static func connect(
     to address: SocketAddress, loop: EventLoop,

@@ -114,7 +114,12 @@ extension CBManagerState {
 }
 
 /// A line about a call that the framework cannot follow; shown whatever the log's level.
-func misuse(_ text: @autoclosure () -> String) { Log.line("API MISUSE: \(text())") }
+func misuse(_ text: @autoclosure () -> String) { Diagnostics.line("API MISUSE: \(text())") }
+
+/// Where the lines go that are shown whatever the log's level; tests put another place.
+enum Diagnostics {
+  @TaskLocal static var line: @Sendable (String) -> Void = { Log.line($0) }
+}
 
 func address(of object: AnyObject) -> String { "0x" + String(UInt(bitPattern: ObjectIdentifier(object)), radix: 16) }
 

@@ -274,13 +274,13 @@ extension CBPeripheral {
       return misuse("\(characteristic) is not, or no longer, one of \(self); its write is ignored")
     }
     guard characteristic.properties.contains(.writeWithoutResponse) else {
-      return Log.line(
+      return Diagnostics.line(
         "WARNING: Characteristic \(characteristic) does not specify the \"Write Without Response\" property - "
           + "ignoring response-less write")
     }
     let limit = maximumWriteValueLength(for: .withoutResponse)
     guard data.count <= limit else {
-      return Log.line(
+      return Diagnostics.line(
         "WARNING: \(data.count) bytes for \(characteristic) are more than the \(limit) of a write without response - "
           + "ignoring it")
     }

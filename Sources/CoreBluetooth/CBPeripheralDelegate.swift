@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import BLESystem
 public import Foundation
 
 /// Is told what happens to a ``CBPeripheral``, on the queue of its manager.
@@ -135,5 +134,6 @@ extension CBPeripheralDelegate {
 }
 
 private func warnOfModifiedServices(_ peripheral: CBPeripheral) {
-  Log.line("WARNING: the delegate of \(peripheral) has no peripheral(_:didModifyServices:), and its services changed")
+  Diagnostics.line(
+    "WARNING: the services of \(peripheral) have changed, and its delegate has no peripheral(_:didModifyServices:)")
 }

@@ -96,7 +96,7 @@ open class CBPeripheralManager: CBManager, @unchecked Sendable {  // What change
     let data = advertisementData ?? [:]
     let honoured = [CBAdvertisementDataLocalNameKey, CBAdvertisementDataServiceUUIDsKey]
     for key in data.keys.sorted() where !honoured.contains(key) {
-      Log.line("WARNING: \(self) does not advertise \(key); it takes a local name and service UUIDs")
+      Diagnostics.line("WARNING: \(self) does not advertise \(key); it takes a local name and service UUIDs")
     }
     let token = nextToken()
     let isOff = content.withLock { content in

@@ -34,7 +34,7 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {  // Immutable.
   /// Any other text ends the program, as Apple's exception does; check a text from outside by `UUID(uuidString:)`.
   public convenience init(string theString: String) {
     guard let value = BluetoothUUID(theString) else {
-      fatalError("String \(theString) does not represent a valid UUID")
+      fatalError("String \(theString) does not represent a valid UUID")  // own misuse
     }
     self.init(value: value, byteCount: theString.utf8.count == 36 ? 16 : theString.utf8.count / 2)
   }
@@ -42,7 +42,7 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {  // Immutable.
   /// Reads 2, 4 or 16 octets, the most significant first; any other length ends the program.
   public convenience init(data theData: Data) {
     guard let value = BluetoothUUID(bigEndian: [UInt8](theData)) else {
-      fatalError("Data of \(theData.count) bytes does not represent a valid UUID")
+      fatalError("Data of \(theData.count) bytes does not represent a valid UUID")  // own misuse
     }
     self.init(value: value, byteCount: theData.count)
   }

@@ -91,7 +91,9 @@ extension CBMutableCharacteristic {
         properties.subtracting(.read).isEmpty
         && permissions.subtracting([.readable, .readEncryptionRequired]).isEmpty
       // As Apple's framework does: the app is wrong, and its peers would be told of writes that nobody sees.
-      guard isReadOnly else { fatalError("Characteristics with cached values must be read-only: \(self)") }
+      guard isReadOnly else {
+        fatalError("Characteristics with cached values must be read-only: \(self)")  // own misuse
+      }
     }
     guard properties.isDisjoint(with: [.broadcast, .extendedProperties]) else {
       throw .reported(.invalidParameters, "\(self): broadcast and extendedProperties are the system's own")

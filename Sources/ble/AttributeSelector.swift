@@ -47,9 +47,6 @@ extension CommandContext {
 
   /// A value that was read or notified.
   func show(_ value: [UInt8]) {
-    let text = value.plainText
-    output.emit(
-      ["value": .string(value.hex), "text": .string(orNull: text)],
-      text: value.isEmpty ? "(empty)" : value.hex + (text.map { "  \"\($0)\"" } ?? ""))
+    output.emit(["value": .string(value.hex), "text": .string(orNull: value.plainText)], text: value.forPeople)
   }
 }

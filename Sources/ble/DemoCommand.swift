@@ -16,8 +16,8 @@ struct DemoCommand {
   private static let limit = 30.0
 
   func run() async throws(Failure) {
-    let directory = try Self.makeDirectory()
     let programs = try Self.programDirectory()
+    let directory = try Self.makeDirectory()
     context.inbox.catchSignals()
     context.inbox.setDeadline(after: context.timeout ?? Self.limit)
     guard let loop = EventLoop(name: "ble demo") else {
@@ -100,7 +100,7 @@ private final class Demo: @unchecked Sendable {
     }
     do throws(Failure) {
       peripheral = try child("peripheral", "HeartRatePeripheral", []) { _ in }
-      central = try child("central", "HeartRateCentral", ["--measurements", "3"], ended: done)
+      central = try child("central", "HeartRateCentral", ["4"], ended: done)
       return .success(())
     } catch {
       return .failure(error)

@@ -179,8 +179,7 @@ struct ExploreCommand {
     switch value {
     case .unreadable: nil
     case .refused(let reason): "not readable: \(reason)"
-    case .read(let octets):
-      if octets.isEmpty { "(empty)" } else { octets.hex + (octets.plainText.map { "  \"\($0)\"" } ?? "") }
+    case .read(let octets): octets.forPeople
     }
   }
 

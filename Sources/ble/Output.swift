@@ -72,6 +72,13 @@ extension [UInt8] {
     self = bytes
   }
 
+  /// The value for people: hexadecimal, then as text where it plainly is one. One octet is more often a number.
+  var forPeople: String {
+    if isEmpty { return "(empty)" }
+    guard count > 1, let text = plainText else { return hex }
+    return "\(hex)  \"\(text)\""
+  }
+
   /// The value as text where it plainly is one: UTF-8 of at least one character, none of which needs spelling out.
   /// One zero at the end, which many devices send, is left out.
   var plainText: String? {

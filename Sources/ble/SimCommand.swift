@@ -150,7 +150,8 @@ final class RadioProcess: @unchecked Sendable {
         text: "device \(slot) (\(address)) left: \(reason)")
     case .refused(let slot):
       output.emit(
-        ["event": "refused", "slot": .integer(slot)], text: "a connection for device \(slot), which is off, was refused")
+        ["event": "refused", "slot": .integer(slot)], text: "a connection for device \(slot), which is off, was refused"
+      )
     }
   }
 

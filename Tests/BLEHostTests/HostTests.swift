@@ -104,7 +104,9 @@ private let peerAddress = DeviceAddress(BDAddress(0x0405_0607_0809), type: .publ
     LEReadMaximumDataLength.opcode, LESetEventMask.opcode,
   ])
   func aRefusalIsSurvived(_ opcode: HCIOpcode) {
-    for answer: ScriptedController.Answer in [.complete([1]), .status(.unknownHCICommand), .complete([]), .complete([0])] {
+    for answer: ScriptedController.Answer in [
+      .complete([1]), .status(.unknownHCICommand), .complete([]), .complete([0]),
+    ] {
       let bench = Bench()
       bench.controller.answers[opcode] = answer
       bench.start()

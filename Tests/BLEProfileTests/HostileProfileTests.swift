@@ -2,11 +2,12 @@
 
 import BLECore
 import BLEProfile
+import TestSupport
 import Testing
 
 /// Any octets either are refused with a place inside them, or make a profile that can be played.
 @Suite struct HostileProfileTests {
-  static let seed: UInt64 = 0xB1E
+  static let seed: UInt64 = 0xB1E &+ HostileBytes.seedOffset
 
   @Test func anyOctetsAreSurvived() throws {
     let ready = [try readyProfile("heart-rate-sensor"), try readyProfile("environment-sensor")]

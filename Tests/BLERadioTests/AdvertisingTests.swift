@@ -223,6 +223,24 @@ import Testing
     #expect(scanner.metaEvents(LEConnectionComplete.self).count == 1)
   }
 
+  @Test func scanningGoesOnWhileInitiating() throws {
+    let other = ScriptedHost(world, address: 0xC3)
+    try other.start()
+    try other.advertise()
+    try scanner.scan(interval: 0x140, window: 0x20)
+    #expect(try scanner.createConnection(to: advertiser.controller.address) == .success)
+    world.simulator.advance(by: .seconds(2))
+    // The initiator listens all the time, so the scanner hears all.
+    #expect(scanner.reports.count > 40)
+    try advertiser.advertise()
+    world.simulator.advance(by: .seconds(1))
+    #expect(scanner.metaEvents(LEConnectionComplete.self).count == 1)
+    scanner.forget()
+    world.simulator.advance(by: .seconds(5))
+    // Now it listens in its own windows, a tenth of the time.
+    #expect((3...40).contains(scanner.reports.count))
+  }
+
   @Test func connectIndFollowsAtTIFSAndTheFirstAnchorInItsWindow() throws {
     try advertiser.advertise()
     #expect(try scanner.createConnection(to: advertiser.controller.address) == .success)

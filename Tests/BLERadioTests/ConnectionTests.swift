@@ -66,13 +66,13 @@ import Testing
   @Test func theSupervisionTimeoutComesAfterTheLastValidPacket() throws {
     let pair = try Pair(world, timeout: 100)
     world.setCut(true, between: pair.central.controller.device, and: pair.peripheral.controller.device)
+    let cut = world.simulator.now.nanoseconds
     pair.advance(.milliseconds(1_500))
     for (host, peer) in [(pair.central, pair.peripheral), (pair.peripheral, pair.central)] {
       let end = try #require(host.events(DisconnectionComplete.self).first)
       #expect(end.event.reason == .connectionTimeout)
-      // The last packet of the peer that came through is one whose exchange was before the cut.
-      let heard = recorder.sent(by: peer.controller.device).filter { $0.end <= 500_000_000 + end.time.nanoseconds }
-      let last = heard.last { $0.end <= end.time.nanoseconds - 1_000_000_000 }
+      // To the nanosecond one timeout after the end of the peer's last packet before the cut.
+      let last = recorder.sent(by: peer.controller.device).last { $0.end <= cut }
       #expect(last?.end == end.time.nanoseconds - 1_000_000_000)
     }
     #expect(pair.central.controller.connections.isEmpty)
@@ -188,8 +188,10 @@ import Testing
   /// floor(interval / cycle) x 244 x 8 / interval, a cycle being 2468 us on 1M with 251 octets.
   @Test(arguments: [(24, 780.8), (12, 780.8), (6, 780.8), (9, 694.0), (3200, 790.9)], [true, false])
   func throughputIsWhatTheFormulaSays(setting: (interval: UInt16, expected: Double), fromCentral: Bool) throws {
+    let span = ConnectionInterval(rawValue: setting.interval).timeSpan
+    let events = setting.interval == 3200 ? 5 : 300
     let pair = try Pair(
-      world, interval: setting.interval, timeout: 3200, octets: 251, settle: .seconds(40))
+      world, interval: setting.interval, timeout: 3200, octets: 251, settle: span * 10)
     world.observer = nil
     let (sender, handle, receiver) =
       fromCentral
@@ -200,11 +202,11 @@ import Testing
     sender.isRecording = false
     receiver.isRecording = false
     fill()
-    pair.advance(.seconds(4))
+    pair.advance(span * 2)
     let before = receiver.octetsReceived
-    pair.advance(.seconds(20))
-    let payload = Double(receiver.octetsReceived - before) / 251 * 244 * 8
-    let rate = payload / 20 / 1_000
+    pair.advance(span * events)
+    let bits = Double(receiver.octetsReceived - before) / 251 * 244 * 8
+    let rate = bits / Double(span.nanoseconds * Int64(events)) * 1_000_000
     #expect(abs(rate - setting.expected) / setting.expected < 0.01, "\(rate) kbit/s")
   }
 
@@ -312,6 +314,33 @@ import Testing
     #expect(anchors(pair).count >= 333)
     let sent = recorder.sent(by: pair.central.controller.device)
     #expect(zip(sent, sent.dropFirst()).allSatisfy { $0.end <= $1.start })
+  }
+
+  /// A connection that always has more data leaves the radio to the other jobs of either side.
+  @Test(arguments: [6, 24, 80] as [UInt16])
+  func aBusyConnectionStarvesNobody(interval: UInt16) throws {
+    let pair = try Pair(world, interval: interval, timeout: 400, octets: 251)
+    let packet = [UInt8](repeating: 1, count: 251)
+    func fill() { while pair.peripheral.freeBuffers > 0 { pair.peripheral.sendData(pair.peripheralHandle, packet) } }
+    pair.peripheral.onCompleted = fill
+    fill()
+    let third = ScriptedHost(world, address: 0x300)
+    let fourth = ScriptedHost(world, address: 0x400)
+    for host in [third, fourth] { try host.start() }
+    // Another Central comes to the sender, and the receiver goes to another Peripheral.
+    try pair.peripheral.advertise(interval: 0x40)
+    #expect(try third.createConnection(to: pair.peripheral.controller.address, interval: 40) == .success)
+    try fourth.advertise(interval: 0x40)
+    #expect(try pair.central.createConnection(to: fourth.controller.address, interval: 40) == .success)
+    pair.advance(.seconds(8))
+    #expect(third.metaEvents(LEConnectionComplete.self).count == 1)
+    #expect(fourth.metaEvents(LEConnectionComplete.self).count == 1)
+    let before = pair.central.octetsReceived
+    pair.advance(.seconds(2))
+    #expect(pair.central.octetsReceived - before > 100_000)
+    for host in [pair.central, pair.peripheral, third, fourth] {
+      #expect(host.events(DisconnectionComplete.self).isEmpty)
+    }
   }
 
   @Test func theSamePeerIsNotConnectedTwice() throws {

@@ -181,6 +181,20 @@ import Testing
     #expect(recorder.entries.isEmpty)
   }
 
+  @Test func aHostThatAsksForTooMuchIsToldToWait() throws {
+    let pair = try Pair(world, timeout: 1000)
+    var statuses: [HCIStatus] = []
+    for _ in 0..<30 {
+      statuses.append(
+        try pair.central.request(update(pair.centralHandle, interval: 24, latency: 0, timeout: 1000)))
+    }
+    #expect(statuses.prefix(17).allSatisfy { $0 == .success })
+    #expect(statuses.dropFirst(17).allSatisfy { $0 == .controllerBusy })
+    pair.advance(.seconds(10))
+    // What was accepted was done.
+    #expect(pair.central.metaEvents(LEConnectionUpdateComplete.self).count == 17)
+  }
+
   @Test func theRemoteSideIsAskedDespiteLoss() throws {
     let pair = try Pair(world, timeout: 1000)
     world.loss = 0.4

@@ -116,7 +116,8 @@ private func channelMap(_ bytes: [UInt8]) -> UInt64 {
         #expect(bytes.isEmpty)
         continue
       }
-      #expect(try LLControlPDU.decode(pdu.encoded) == pdu, "seed 11: \(bytes.hex)")
+      // Not #expect, which takes longer than what it looks at.
+      if try LLControlPDU.decode(pdu.encoded) != pdu { Issue.record("seed 11: \(bytes.hex)") }
     }
   }
 

@@ -34,7 +34,8 @@ import Testing
       world: world, central: phone.session(), peripheral: sensor.session(), phone: phone, sensor: sensor)
     #expect(world.run { pair.central.state == .poweredOn && pair.peripheral.state == .poweredOn })
     pair.peripheral.send(.addService(pair.peripheral.nextToken(), service))
-    pair.peripheral.send(.startAdvertising(pair.peripheral.nextToken(), localName: "Heart Sensor X", services: [0x180D]))
+    pair.peripheral.send(
+      .startAdvertising(pair.peripheral.nextToken(), localName: "Heart Sensor X", services: [0x180D]))
     return pair
   }
 

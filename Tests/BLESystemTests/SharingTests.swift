@@ -24,7 +24,8 @@ import Testing
     session.send(.startAdvertising(session.nextToken(), localName: name, services: [uuid]))
   }
 
-  private static func connect(_ session: TestSession, to name: String, in world: SimulatedWorld) throws -> LinkReference {
+  private static func connect(_ session: TestSession, to name: String, in world: SimulatedWorld) throws -> LinkReference
+  {
     #expect(world.run { session.state == .poweredOn })
     session.send(.startScan(ScanOptions(services: nil)))
     #expect(world.run { session.discoveries.contains { $0.localName == name } })

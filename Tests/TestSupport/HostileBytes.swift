@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import BLECore
+import Foundation
 
 /// Byte strings that decoders must survive: valid examples, cut, stretched, flipped, overwritten and spliced,
 /// and pure noise. The sequence depends on the seed alone; print ``seed`` when a test fails.
 public struct HostileBytes: Sequence, IteratorProtocol {
   public let seed: UInt64
+  /// `HOSTILE_SEED`, added to every seed: the same tests with other octets (see `scripts/soak.sh`).
+  public static let seedOffset = ProcessInfo.processInfo.environment["HOSTILE_SEED"].flatMap { UInt64($0) } ?? 0
   private let examples: [[UInt8]]
   private let maxLength: Int
   private var random: SeededGenerator
@@ -13,6 +16,7 @@ public struct HostileBytes: Sequence, IteratorProtocol {
 
   /// `count` strings made from `examples` (valid byte strings; may be empty), none longer than `maxLength`.
   public init(seed: UInt64, count: Int, examples: [[UInt8]], maxLength: Int = 300) {
+    let seed = seed &+ Self.seedOffset
     self.seed = seed
     self.examples = examples
     self.maxLength = maxLength

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# The commands of this repository; "make help" lists them.
+
+.PHONY: help demo test soak format tidy clean
+
+help:
+	@echo "make demo     build, then watch two Core Bluetooth programs meet over the virtual radio"
+	@echo "make test     everything that is tested; stages by name: scripts/test.sh unit interop"
+	@echo "make soak     for an hour or more: address and thread sanitizers, hostile octets at other seeds"
+	@echo "make format   format the Swift sources"
+	@echo "make tidy     the rules of docs/style.md that can be counted"
+	@echo "make clean    remove everything that was built"
+
+demo:
+	@scripts/setup.sh demo
+	swift build --product HeartRatePeripheral
+	swift build --product HeartRateCentral
+	swift build --product ble
+	@.build/debug/ble demo
+
+test:
+	@scripts/test.sh
+
+soak:
+	@scripts/soak.sh
+
+format:
+	swift format -i -r Package.swift Sources Tests Examples
+
+tidy:
+	@scripts/tidy.sh
+
+clean:
+	rm -rf .build

@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# soak.sh [ROUNDS]: all unit tests under the address and the thread sanitizer, then the hostile octets at ROUNDS other seeds
+# (default 20). Stops at the first failure and says how to repeat it.
+set -eu
+cd "$(dirname "$0")/.."
+rounds=${1:-20}
+export SWIFT_BACKTRACE=enable=no
+scripts/setup.sh test
+
+# counted COMMAND…: fails also where no test ran.
+counted() {
+  local log=.build/soak.log
+  "$@" 2>&1 | tee "$log" | grep -E '✘|Sanitizer|Test run with' || true
+  [ "${PIPESTATUS[0]}" -eq 0 ] && grep -qE 'Test run with [1-9][0-9]* tests?.* passed' "$log" &&
+    ! grep -q 'Sanitizer:' "$log"
+}
+
+for sanitizer in address thread; do
+  echo "== $sanitizer sanitizer"
+  counted swift test --sanitize "$sanitizer" --scratch-path ".build/${sanitizer:0:1}san" --skip '^EndToEndTests\.' || {
+    echo "the $sanitizer sanitizer's run failed; all of it: .build/soak.log"
+    exit 1
+  }
+done
+
+swift build --build-tests
+for round in $(seq 1 "$rounds"); do
+  export HOSTILE_SEED=$((round * 7919))
+  echo "== hostile octets, HOSTILE_SEED=$HOSTILE_SEED"
+  counted swift test --skip-build --skip '^EndToEndTests\.' || {
+    echo "repeat: HOSTILE_SEED=$HOSTILE_SEED swift test --skip '^EndToEndTests\.'"
+    exit 1
+  }
+done
+echo "soak: nothing found"

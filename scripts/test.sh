@@ -1,0 +1,162 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# test.sh [STAGE…]: the stages of `make test`, all or those named, in this order:
+#   setup format tidy build unit client endtoend interop tshark sanitize
+# Prints minutes per stage and ends with a line "N passed, N failed"; exit code 0 where nothing failed.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+all="setup format tidy build unit client endtoend interop tshark sanitize"
+stages=${*:-$all}
+
+logs=.build/test-logs
+export CAPTURE_DIR="$PWD/.build/captures"
+mkdir -p "$logs"
+case " $stages " in *" endtoend "* | *" interop "*) rm -rf "$CAPTURE_DIR" ;; esac
+mkdir -p "$CAPTURE_DIR"
+# The backtracer takes minutes where a test is meant to crash; no test may find an adapter of this machine's owner.
+export SWIFT_BACKTRACE=enable=no
+unset COREBLUETOOTH_ADAPTER COREBLUETOOTH_CAPTURE COREBLUETOOTH_LOG COREBLUETOOTH_NAME
+export COREBLUETOOTH_STATE_DIR="$PWD/.build/test-state"
+
+passed=0
+failed=0
+failures=()
+pass() { passed=$((passed + ${1:-1})); }
+fail() {
+  failed=$((failed + 1))
+  failures+=("$1")
+  echo "FAILED: $1"
+}
+
+# once NAME COMMAND…: a stage that passes or fails as a whole; its output is shown where it failed.
+once() {
+  local name=$1
+  shift
+  if "$@" >"$logs/$name.log" 2>&1; then pass; else
+    tail -n 60 "$logs/$name.log"
+    fail "$name: $* (all of it: $logs/$name.log)"
+  fi
+}
+
+# swift_tests NAME EXPECTED COMMAND…: runs Swift tests and counts them; not having run all that were listed is a failure,
+# since a filter that matches nothing succeeds.
+swift_tests() {
+  local name=$1 expected=$2 log="$logs/$1.log"
+  shift 2
+  "$@" >"$log" 2>&1
+  local code=$?
+  local summary ran bad
+  summary=$(grep -E 'Test run with [0-9]+ tests?' "$log" | tail -n 1)
+  ran=$(printf '%s\n' "$summary" | sed -nE 's/.*Test run with ([0-9]+) tests?.*/\1/p')
+  bad=$(grep -E '^(✘|.*[^[:print:]]) Test .* failed after' "$log" | grep -cv 'Test run with')
+  if [ -z "$ran" ]; then
+    tail -n 40 "$log"
+    fail "$name: the tests ended without a summary, exit code $code (all of it: $log)"
+    return
+  fi
+  if [ "$ran" -ne "$expected" ]; then fail "$name: $ran tests ran of the $expected that there are"; fi
+  if [ "$code" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
+  if [ "$bad" -gt 0 ]; then
+    grep -E '✘|recorded an issue|error:' "$log" | head -n 60
+    failed=$((failed + bad - 1))
+    fail "$name: $bad of $ran tests (all of it: $log)"
+  fi
+  pass $((ran - bad))
+  echo "$name: $ran tests, $bad failed"
+}
+
+# How many tests there are whose name matches $1 and not $2.
+count_tests() { grep -E "$1" "$logs/list" | grep -vcE "$2"; }
+
+list_tests() {
+  swift test list --skip-build >"$logs/list" 2>"$logs/list.log" || { fail "the tests cannot be listed"; return 1; }
+  local folder target
+  # A folder of tests that lost all of its tests would not be missed otherwise.
+  for folder in Tests/*Tests; do
+    target=$(basename "$folder")
+    grep -q "^$target\." "$logs/list" || fail "$target has no test"
+  done
+}
+
+stage_setup() { once setup scripts/setup.sh test; }
+stage_format() { once format swift format lint --strict -r Package.swift Sources Tests Examples; }
+stage_tidy() { once tidy scripts/tidy.sh; }
+# Warnings are errors in every target (Package.swift), so building is the check.
+stage_build() { once build swift build --build-tests; }
+
+stage_unit() {
+  list_tests || return
+  swift_tests unit "$(count_tests . '^EndToEndTests\.')" swift test --skip-build --skip '^EndToEndTests\.'
+}
+
+stage_client() { once client scripts/client-check.sh; }
+
+stage_endtoend() {
+  list_tests || return
+  swift_tests endtoend "$(count_tests '^EndToEndTests\.' '^$')" swift test --skip-build --filter '^EndToEndTests\.'
+  once demo scripts/demo-check.sh
+}
+
+stage_interop() {
+  local log="$logs/interop.log" good bad
+  .build/interop/bin/python Interop/run.py --ble .build/debug/ble --captures "$CAPTURE_DIR" 2>"$logs/interop.err" | tee "$log"
+  local code=${PIPESTATUS[0]}
+  good=$(grep -c '^ok ' "$log")
+  bad=$(grep -c '^FAIL ' "$log")
+  if [ "$code" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
+  pass "$good"
+  [ "$good" -gt 0 ] || fail "interop: nothing was checked (see $logs/interop.err)"
+  if [ "$bad" -gt 0 ]; then
+    failed=$((failed + bad - 1))
+    fail "interop: $bad checks (see $log and $logs/interop.err)"
+  fi
+}
+
+stage_tshark() {
+  local captures
+  captures=$(find "$CAPTURE_DIR" -name '*.btsnoop' -size +16c | sort)
+  if [ -z "$captures" ]; then
+    fail "tshark: no capture was left by the stages endtoend and interop"
+    return
+  fi
+  # shellcheck disable=SC2086
+  once tshark Interop/check_capture.sh $captures
+  tail -n 1 "$logs/tshark.log"
+}
+
+# Short: what runs on several threads under the thread sanitizer. `make soak` does the rest.
+stage_sanitize() {
+  local pattern='^(CoreBluetoothTests|BLESystemTests|BLETransportTests)\.'
+  list_tests || return
+  swift_tests sanitize "$(count_tests "$pattern" '^$')" \
+    swift test --sanitize thread --scratch-path .build/tsan --filter "$pattern"
+  if grep -q 'WARNING: ThreadSanitizer' "$logs/sanitize.log"; then
+    grep -A 12 -m 3 'WARNING: ThreadSanitizer' "$logs/sanitize.log"
+    fail "sanitize: the thread sanitizer warns"
+  fi
+}
+
+minutes=()
+for stage in $stages; do
+  case " $all " in *" $stage "*) ;; *)
+    echo "there is no stage $stage; there are $all" >&2
+    exit 2
+    ;;
+  esac
+  echo "== $stage"
+  begin=$SECONDS
+  before=$failed
+  "stage_$stage"
+  took=$((SECONDS - begin))
+  minutes+=("$(printf '%-10s %3d.%d min' "$stage" $((took / 60)) $((took % 60 / 6)))")
+  # Nothing of what follows can be trusted without these.
+  case $stage in setup | build) [ "$failed" -eq "$before" ] || break ;; esac
+done
+
+echo
+echo "Minutes per stage"
+printf '  %s\n' "${minutes[@]}"
+[ "${#failures[@]}" -eq 0 ] || printf 'failed: %s\n' "${failures[@]}"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
