@@ -54,10 +54,13 @@ struct SiteFailure: Error, CustomStringConvertible {
 /// One test's radio (`ble sim`) with the programs on it, in a directory of its own.
 final class Site: Sendable {
   let directory: String
+  /// The test's name.
+  private let test: String
   private let programs = Mutex<[ChildProgram]>([])
   private let captures = Mutex<[String]>([])
 
-  init() throws {
+  init(_ test: String) throws {
+    self.test = test
     var template = Array("/tmp/ble-e2e-XXXXXX".utf8CString)
     guard mkdtemp(&template) != nil else { throw CocoaError(.fileWriteUnknown) }
     directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
@@ -107,6 +110,9 @@ final class Site: Sendable {
     return (program.transcript.all, code)
   }
 
+  /// Has more files judged at the end.
+  func keepCaptures(_ files: [String]) { captures.withLock { $0 += files } }
+
   /// Starts the radio; `listen` adds addresses. The lines `listening` have been seen, and are given.
   @discardableResult
   func startRadio(listen: [String] = []) async throws -> [JSON] {
@@ -143,8 +149,7 @@ final class Site: Sendable {
       let code = await sim.waitForExit()
       #expect(code == 0, "ble sim has to end with 0 on SIGTERM\n\(sim.transcript.tail())")
     }
-    let files = captures.withLock { $0 }.filter { FileManager.default.fileExists(atPath: $0) }
-    if !files.isEmpty { try await Capture.check(files) }
+    try await Capture.judge(captures.withLock { $0 }, of: test)
   }
 
   fileprivate func kill() async {
@@ -158,11 +163,13 @@ final class Site: Sendable {
 }
 
 /// Runs a test on a site of its own, `alone` of all that have one; the directory stays where the test fails.
-func withSite(radio: Bool = true, alone: Bool = false, _ body: (Site) async throws -> Void) async throws {
+func withSite(
+  radio: Bool = true, alone: Bool = false, _ test: String = #function, _ body: (Site) async throws -> Void
+) async throws {
   let places = alone ? Build.placesMax : 1
   await Build.gate.enter(places)
   do {
-    try await runSite(radio: radio, body)
+    try await runSite(radio: radio, String(test.prefix { $0 != "(" }), body)
   } catch {
     await Build.gate.leave(places)
     throw error
@@ -170,8 +177,8 @@ func withSite(radio: Bool = true, alone: Bool = false, _ body: (Site) async thro
   await Build.gate.leave(places)
 }
 
-private func runSite(radio: Bool, _ body: (Site) async throws -> Void) async throws {
-  let site = try Site()
+private func runSite(radio: Bool, _ test: String, _ body: (Site) async throws -> Void) async throws {
+  let site = try Site(test)
   do {
     if radio { try await site.startRadio() }
     try await body(site)
