@@ -25,5 +25,7 @@ public struct HCIOpcode: RawRepresentable, Hashable, Sendable {
 public struct ConnectionHandle: RawRepresentable, Hashable, Comparable, Sendable {
   public let rawValue: UInt16
   @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }
+  /// The highest handle a connection can have.
+  public static let max: UInt16 = 0x0EFF
   @inlinable public static func < (a: ConnectionHandle, b: ConnectionHandle) -> Bool { a.rawValue < b.rawValue }
 }

@@ -156,7 +156,8 @@ public final class Host: HCIReceiver {
     return isRunning
   }
 
-  private var isRunning: Bool { if case .running = state { true } else { false } }
+  /// Whether start-up is over and the controller has not been given up.
+  var isRunning: Bool { if case .running = state { true } else { false } }
 
   // MARK: - Inputs
 

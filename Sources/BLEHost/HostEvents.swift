@@ -124,6 +124,8 @@ extension Host {
       connector.connectionComplete(nil, now: now)
       return
     }
+    // Not a handle that ACL data could carry (Vol 4 Part E 5.3.1).
+    guard handle.rawValue <= ConnectionHandle.max else { return }
     if role == .central { connector.connectionComplete(peer, now: now) }
     if role == .peripheral { advertiser.linkMade(into: &commands) }
     _ = remove(handle)

@@ -158,10 +158,12 @@ final class AdapterPool: Sendable {
     }
   }
 
-  /// The transport, its packets also going to the capture, if there is one.
+  /// The transport, its packets also going to the capture and to the log, where these want them.
   static func wrap(_ transport: any HCITransport, _ capture: CaptureFile?) -> any HCITransport {
-    guard let capture else { return transport }
-    return CapturingTransport(transport) { capture.record($0, $1, $2) }
+    var wrapped = transport
+    if let capture { wrapped = CapturingTransport(wrapped) { capture.record($0, $1, $2) } }
+    if Log.isOn(.trace, "hci") { wrapped = TracingTransport(wrapped) { Log.write(.trace, "hci", $0) } }
+    return wrapped
   }
 
   /// `COREBLUETOOTH_CAPTURE`; the second adapter of a process gets `-2` before the extension, and so on.

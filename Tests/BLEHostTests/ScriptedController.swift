@@ -54,6 +54,13 @@ final class ScriptedController: HCIReceiver {
 
   func meta(_ subevent: LESubevent, _ parameters: [UInt8]) { event(.leMeta, [subevent.rawValue] + parameters) }
 
+  /// A packet with its H4 indicator, whatever it is.
+  func sendRaw(_ packet: [UInt8]) {
+    guard let indicator = packet.first else { return }
+    let payload = Array(packet.dropFirst())
+    transport.send(HCIPacketType(rawValue: indicator), payload.span.bytes)
+  }
+
   func sendACL(_ bytes: [UInt8]) { transport.send(.aclData, bytes.span.bytes) }
 
   /// A controller of Bluetooth 4.2 with a public address, which supports everything.
