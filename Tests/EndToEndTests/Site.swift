@@ -110,6 +110,16 @@ final class Site: Sendable {
     return (program.transcript.all, code)
   }
 
+  /// The radio that was started last.
+  var simulator: ChildProgram {
+    get throws {
+      guard let last = programs.withLock({ $0.last { $0.name == "sim" } }) else {
+        throw SiteFailure(description: "there is no radio")
+      }
+      return last
+    }
+  }
+
   /// Has more files judged at the end.
   func keepCaptures(_ files: [String]) { captures.withLock { $0 += files } }
 
@@ -130,7 +140,7 @@ final class Site: Sendable {
   /// One command of the radio's control, answered with `"ok": true`.
   @discardableResult
   func control(_ command: JSON) throws -> JSON {
-    let answer = try LineSocket(path: "\(directory)/control").ask(command.text)
+    let answer = try LocalSocket(path: "\(directory)/control").ask(command.text)
     guard let json = JSON(parsing: answer), json["ok"] == true else {
       throw SiteFailure(description: "the radio answered \(command.text) with \(answer)")
     }
@@ -187,38 +197,5 @@ private func runSite(radio: Bool, _ test: String, _ body: (Site) async throws ->
   } catch {
     await site.kill()
     throw SiteFailure(description: "\(error)\nAll programs (files in \(site.directory)):\n\(site.transcripts)")
-  }
-}
-
-/// A stream socket on which one line is asked and one answered.
-private struct LineSocket: ~Copyable {
-  private let descriptor: Int32
-
-  init(path: String) throws {
-    descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-    var address = sockaddr_un()
-    address.sun_family = sa_family_t(AF_UNIX)
-    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix(107)) }
-    var limit = timeval(tv_sec: 60, tv_usec: 0)
-    setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
-    let result = withUnsafePointer(to: &address) { pointer in
-      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-      }
-    }
-    guard result == 0 else { throw SiteFailure(description: "\(path) cannot be connected: errno \(errno)") }
-  }
-
-  deinit { close(descriptor) }
-
-  func ask(_ line: String) throws -> String {
-    let question = Array((line + "\n").utf8)
-    guard write(descriptor, question, question.count) == question.count else {
-      throw SiteFailure(description: "the radio's control takes no line")
-    }
-    var answer: [UInt8] = []
-    var octet: UInt8 = 0
-    while read(descriptor, &octet, 1) == 1, octet != 0x0A { answer.append(octet) }
-    return String(decoding: answer, as: UTF8.self)
   }
 }
