@@ -87,14 +87,21 @@ final class Advertiser: SimulatorEventHandler, AirUser {
     self.address = address
     deadline = parameters.type == .directedHighDutyCycle ? now + Self.highDutyCycleDuration : nil
     phase = .asleep
+    world.register(self)
     arm(at: now)
   }
 
   func stop() {
     phase = .off
+    world.unregister(self)
     if let event { world.simulator.disarm(event) }
     if let endpoint { world.ignore(endpoint) }
     controller.releaseRadio(.advertiser)
+  }
+
+  /// The next event is now.
+  func hurry() {
+    if phase == .asleep { arm(at: now) }
   }
 
   /// A connection event takes the radio: the rest of this advertising event is dropped.

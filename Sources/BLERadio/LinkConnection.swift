@@ -502,36 +502,3 @@ extension LinkConnection {
     world.simulator.arm(event, at: now)
   }
 }
-
-/// Both ends of one connection.
-struct IdealLink {
-  weak var central: LinkConnection?
-  weak var peripheral: LinkConnection?
-}
-
-extension RadioWorld {
-  func register(_ link: LinkConnection) {
-    guard setting == .ideal else { return }
-    if link.role == .central {
-      idealLinks[link.accessAddress, default: IdealLink()].central = link
-    } else {
-      idealLinks[link.accessAddress, default: IdealLink()].peripheral = link
-    }
-  }
-
-  func unregister(_ link: LinkConnection) {
-    guard setting == .ideal else { return }
-    idealLinks[link.accessAddress] = nil
-  }
-
-  /// In the ideal air: if both ends sleep and one has something to send, their next event is now.
-  func hurry(_ accessAddress: UInt32) {
-    guard setting == .ideal, let link = idealLinks[accessAddress], let central = link.central,
-      let peripheral = link.peripheral, central.isAsleep, peripheral.isAsleep,
-      central.hasDataToSend || peripheral.hasDataToSend
-    else { return }
-    let counter = central.lastEvent &+ 1
-    peripheral.hurry(to: counter)
-    central.hurry(to: counter)
-  }
-}

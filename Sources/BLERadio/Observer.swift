@@ -91,6 +91,7 @@ final class Observer: SimulatorEventHandler, AirUser {
     reported.removeAll(keepingCapacity: true)
     backoff = ScanBackoff()
     restart()
+    world.hurryAdvertisers()
   }
 
   func stopScanning() {
@@ -105,6 +106,7 @@ final class Observer: SimulatorEventHandler, AirUser {
   func startInitiating(_ initiation: Initiation) {
     self.initiation = initiation
     restart()
+    world.hurryAdvertisers()
   }
 
   /// Stops initiating. A connect request that is on air already still makes a connection, and this returns false.

@@ -15,7 +15,8 @@ public enum AirSetting: Hashable, Sendable {
   /// Packets take their time on air, responses follow after T_IFS, and packets may be lost.
   case physical
   /// Packets take no simulated time and none is lost, and a controller does all its jobs at once. Where a connection
-  /// has data waiting its next event is at once, not one interval later: the speed of a stack on top is then its own.
+  /// has data waiting its next event is at once, not one interval later, and where somebody begins to scan or to
+  /// initiate, so is the next event of all advertisers: the speed of a stack on top is then its own.
   case ideal
 }
 
@@ -63,6 +64,8 @@ public final class RadioWorld {
   private var hasObserver = false
   /// Connections by access address, known to the world only where the air is ideal.
   var idealLinks: [UInt32: IdealLink] = [:]
+  /// Advertisers that are on, known to the world only where the air is ideal.
+  var idealAdvertisers: [IdealAdvertiser] = []
 
   /// A world without devices.
   ///

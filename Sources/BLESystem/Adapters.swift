@@ -201,7 +201,8 @@ final class AdapterPool: Sendable {
   }
 }
 
-/// The process's one private radio, in real time on a loop of its own.
+/// The process's one private radio, in real time on a loop of its own. `COREBLUETOOTH_VIRTUAL_AIR` says how packets
+/// travel there: `physical` (the default), or `ideal`, in no time and without loss, for speed tests of what is above.
 ///
 /// `@unchecked Sendable`: what is not constant is touched on the loop alone.
 final class VirtualRadioLoop: @unchecked Sendable {
@@ -215,14 +216,25 @@ final class VirtualRadioLoop: @unchecked Sendable {
     self.loop = loop
   }
 
+  private static func air() -> AirSetting {
+    switch Adapters.environment("COREBLUETOOTH_VIRTUAL_AIR") {
+    case nil, "physical": return .physical
+    case "ideal": return .ideal
+    case .some(let other):
+      Log.line("CoreBluetooth: COREBLUETOOTH_VIRTUAL_AIR is \"\(other)\"; there are physical and ideal; physical it is")
+      return .physical
+    }
+  }
+
   /// A system on the controller `name`. On the loop.
   func system(
     _ name: String, _ spec: AdapterSpec, _ identity: PeerIdentity, _ replica: SystemReplica,
     _ configuration: HostConfiguration, _ capture: String?
   ) -> BluetoothSystem {
-    let pump = pump ?? RadioPump(loop: loop)
+    let air = Self.air()
+    let pump = pump ?? RadioPump(loop: loop, isIdeal: air == .ideal)
     self.pump = pump
-    let world = world ?? RadioWorld(simulator: pump.simulator)
+    let world = world ?? RadioWorld(simulator: pump.simulator, setting: air)
     self.world = world
     let address = addresses[name] ?? RadioServer.address(ofSlot: addresses.count + 1)
     addresses[name] = address

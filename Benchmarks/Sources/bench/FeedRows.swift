@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AllocationCounter
+import BLECore
+import BLEHCI
+import BLERadio
+import CoreBluetooth
+
+/// Rows from HCI bytes to the delegate: a manager whose controller is at the other end of a Unix socket, where a thread
+/// of this program feeds it. What that thread costs is not counted.
+enum FeedRows {
+  /// Advertising reports of 1,000 advertisers, with flags, name, service UUID and manufacturer data.
+  static func advertising() throws -> Row {
+    let rounds = 100
+    let addresses = 1_000
+    let feeder = try Feeder { feeder in
+      var blob = ByteWriter()
+      for number in 0..<addresses { feeder.encodeReport(number, into: &blob) }
+      try feeder.serve(until: { feeder.isScanning })
+      for _ in 0..<20 { try feeder.write(blob.bytes) }
+      try feeder.serve(until: { feeder.isAsked })
+      let used = Meter.seconds(CLOCK_THREAD_CPUTIME_ID)
+      for _ in 0..<rounds { try feeder.write(blob.bytes) }
+      feeder.used = Meter.seconds(CLOCK_THREAD_CPUTIME_ID) - used
+      try feeder.serve(until: { false })
+    }
+    let central = CentralApp(adapter: "unix:" + feeder.path)
+    central.waitUntilOn()
+    let warm = DispatchSemaphore(value: 0)
+    let done = DispatchSemaphore(value: 0)
+    let tally = Tally(addresses: addresses)
+    central.discovered = { peripheral, data in
+      tally.take(peripheral, data)
+      if tally.count == 20 * addresses { warm.signal() }
+      if tally.count == (20 + rounds) * addresses { done.signal() }
+    }
+    central.perform { central.scan(services: nil, duplicates: true) }
+    warm.wait()
+    let meter = Meter()
+    feeder.ask()
+    done.wait()
+    var row = meter.stop(rounds * addresses)
+    row.cpu -= feeder.used
+    guard tally.peripherals.count == addresses, tally.isComplete else { throw Failure("reports are missing") }
+    return row
+  }
+
+  /// Notifications in bursts, from the controller's bytes to the delegate.
+  static func allocations() throws -> Row {
+    let burst = 100
+    let bursts = 200
+    let feeder = try Feeder { feeder in
+      let device = try Device(feeder.world, number: 9)
+      let handles = try device.publish(0xFFF0)
+      feeder.world.simulator.advance(by: .milliseconds(10))
+      device.advertise([3, 3, 0xF0, 0xFF])
+      try feeder.serve(until: { device.isSubscribed && feeder.isAsked })
+      let value = [UInt8](repeating: 7, count: 244)
+      for index in 1...bursts * 2 {
+        for _ in 0..<burst / 4 {
+          for _ in 0..<4 { _ = device.notify(handles.value, value.span.bytes) }
+          feeder.world.simulator.advance(by: .microseconds(1))
+        }
+        try feeder.flush()
+        try feeder.serve(until: { feeder.asked > index })
+      }
+      try feeder.serve(until: { false })
+    }
+    let central = CentralApp(adapter: "unix:" + feeder.path)
+    let ready = DispatchSemaphore(value: 0)
+    let arrived = DispatchSemaphore(value: 0)
+    central.waitUntilOn()
+    central.discovers = false
+    central.discovered = { peripheral, _ in
+      guard central.peripheral == nil else { return }
+      central.use(peripheral)
+      central.stopScan()
+      central.connect()
+    }
+    central.connected = { central.peripheral?.discoverServices([CBUUID(string: "FFF0")]) }
+    central.servicesFound = { central.peripheral?.discoverCharacteristics(nil, for: $0[0]) }
+    central.characteristicsFound = {
+      central.peripheral?.setNotifyValue(true, for: $0[0])
+      ready.signal()
+    }
+    let tally = Tally(addresses: 0)
+    central.valueRead = { characteristic in
+      precondition(characteristic.value?.count == 244)
+      tally.count += 1
+      if tally.count % burst == 0 { arrived.signal() }
+    }
+    central.perform { central.scan(services: [CBUUID(string: "FFF0")], duplicates: false) }
+    ready.wait()
+    feeder.ask()
+    arrived.wait()
+    for _ in 1..<bursts {
+      feeder.ask()
+      arrived.wait()
+    }
+    let meter = Meter()
+    var counts: [Double] = []
+    for _ in 0..<bursts {
+      let before = allocation_count() - feeder.allocations
+      feeder.ask()
+      arrived.wait()
+      counts.append(Double(allocation_count() - feeder.allocations - before) / Double(burst))
+    }
+    counts.sort()
+    return meter.stop(
+      burst * bursts, extra: ["allocations": counts[counts.count / 2], "allocations-max": counts[counts.count - 1]])
+  }
+}
+
+/// What the delegate got. `@unchecked Sendable`: used on its queue, then, when all is over, by the main thread.
+final class Tally: @unchecked Sendable {
+  var count = 0
+  var peripherals: [ObjectIdentifier: Int] = [:]
+  /// Held, as an app holds what it shows.
+  private var held: [CBPeripheral] = []
+  private(set) var isComplete = true
+
+  init(addresses: Int) { held.reserveCapacity(addresses) }
+
+  func take(_ peripheral: CBPeripheral, _ data: [String: Any]) {
+    count += 1
+    if peripherals.updateValue(0, forKey: ObjectIdentifier(peripheral)) == nil { held.append(peripheral) }
+    guard data[CBAdvertisementDataLocalNameKey] is String,
+      (data[CBAdvertisementDataServiceUUIDsKey] as? [CBUUID])?.count == 1,
+      (data[CBAdvertisementDataManufacturerDataKey] as? Data)?.count == 6
+    else {
+      isComplete = false
+      return
+    }
+  }
+}
