@@ -99,9 +99,9 @@ final class Advertiser: SimulatorEventHandler, AirUser {
     controller.releaseRadio(.advertiser)
   }
 
-  /// The next event is now.
-  func hurry() {
-    if phase == .asleep { arm(at: now) }
+  /// The next event is at `instant`.
+  func hurry(to instant: Instant) {
+    if phase == .asleep { arm(at: instant) }
   }
 
   /// A connection event takes the radio: the rest of this advertising event is dropped.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import BLECore
 import BLEHCI
 
 // What nobody has to wait for in the ideal air.
@@ -54,8 +55,13 @@ extension RadioWorld {
     idealAdvertisers.removeAll { $0.advertiser == nil || $0.advertiser === advertiser }
   }
 
-  /// In the ideal air: somebody has begun to listen, and all advertisers have their next events now.
+  /// In the ideal air: somebody has begun to listen, and all advertisers have their next events now; one after the
+  /// other, as two at once would hear each other in place of the answer.
   func hurryAdvertisers() {
-    for entry in idealAdvertisers { entry.advertiser?.hurry() }
+    var turn = simulator.now
+    for entry in idealAdvertisers {
+      entry.advertiser?.hurry(to: turn)
+      turn = turn + VirtualController.advertisingExchange
+    }
   }
 }

@@ -139,7 +139,8 @@ final class AdapterPool: Sendable {
       let file = openCapture(capture, loop)
       return BluetoothSystem(
         name: spec.description, scheduler: loop, identity: identity, replica: replica,
-        deviceName: Adapters.deviceName(), configuration: configuration
+        deviceName: Adapters.deviceName(), configuration: configuration,
+        turnEnd: { [unowned loop] in loop.atEndOfTurn($0) }
       ) { completion in
         SocketTransport.connect(to: address, loop: loop) { result in
           completion(result.map { wrap($0, file) })
@@ -242,7 +243,8 @@ final class VirtualRadioLoop: @unchecked Sendable {
     var controllers: [VirtualController] = []
     return BluetoothSystem(
       name: spec.description, scheduler: pump.simulator, identity: identity, replica: replica,
-      deviceName: Adapters.deviceName(), configuration: configuration
+      deviceName: Adapters.deviceName(), configuration: configuration,
+      turnEnd: { [unowned loop] in loop.atEndOfTurn($0) }
     ) { completion in
       let pair = HCITransportPair(scheduler: pump.simulator)
       controllers.removeAll()
