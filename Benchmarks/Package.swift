@@ -19,6 +19,8 @@ let package = Package(
       dependencies: [
         "AllocationCounter",
         .product(name: "CoreBluetooth", package: "swift-corebluetooth"),
+        // Built along, for the row on `ble serve`.
+        .product(name: "ble", package: "swift-corebluetooth"),
         .product(name: "_BenchmarkedLayers", package: "swift-corebluetooth"),
       ],
       swiftSettings: settings),

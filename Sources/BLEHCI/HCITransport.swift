@@ -47,7 +47,8 @@ public final class HCITransportPair {
 
   private final class End: HCITransport {
     weak var receiver: (any HCIReceiver)? { didSet { wake() } }
-    weak var other: End?
+    /// Not weak, which would make each use of an end dearer: whoever goes first takes itself out of the other.
+    unowned var other: End?
     private let scheduler: any Scheduler
     private var timer: (any SchedulerTimer)?
     private var inbox = PacketQueue<HCIPacketType>()
@@ -57,8 +58,10 @@ public final class HCITransportPair {
 
     init(_ scheduler: any Scheduler) {
       self.scheduler = scheduler
-      timer = scheduler.makeTimer { [weak self] in self?.drain() }
+      timer = scheduler.makeTimer { [unowned self] in drain() }
     }
+
+    deinit { other?.other = nil }
 
     func send(_ type: HCIPacketType, _ payload: RawSpan) {
       guard !isClosed, let other, !other.isClosed else { return }

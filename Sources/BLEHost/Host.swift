@@ -29,6 +29,7 @@ public final class Host: HCIReceiver {
   let configuration: HostConfiguration
   private var state = State.created
   private var timer: (any SchedulerTimer)?
+  private var armedDeadline: Instant?
 
   var commands = HostCommands()
   var acl = ACLFlow(packetLength: 27, packetCount: 1)
@@ -178,6 +179,7 @@ public final class Host: HCIReceiver {
   }
 
   private func handleTimeout() {
+    armedDeadline = nil
     let now = scheduler.now
     commands.now = now
     commands.handleTimeout()
@@ -257,13 +259,17 @@ public final class Host: HCIReceiver {
   }
 
   private func armTimer() {
-    guard !isFailed else {
-      timer?.disarm()
-      return
-    }
+    var deadline: Instant?
+    if !isFailed { deadline = earliestDeadline }
+    guard deadline != armedDeadline else { return }
+    armedDeadline = deadline
+    if let deadline { timer?.arm(at: deadline) } else { timer?.disarm() }
+  }
+
+  private var earliestDeadline: Instant? {
     var deadline = earlier(commands.nextDeadline, connector.nextDeadline)
     for connection in connections.values { deadline = earlier(deadline, connection.nextDeadline) }
-    if let deadline { timer?.arm(at: deadline) } else { timer?.disarm() }
+    return deadline
   }
 
   func post(_ event: HostEvent) { events.append(event) }

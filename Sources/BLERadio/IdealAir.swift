@@ -5,10 +5,10 @@ import BLEHCI
 
 // What nobody has to wait for in the ideal air.
 
-/// Both ends of one connection.
+/// Both ends of one connection, each until it is released.
 struct IdealLink {
-  weak var central: LinkConnection?
-  weak var peripheral: LinkConnection?
+  unowned var central: LinkConnection?
+  unowned var peripheral: LinkConnection?
 }
 
 extension RadioWorld {

@@ -298,6 +298,7 @@ final class BluetoothSystem: HostOwner {
       var batch: [SystemEvent] = []
       swap(&batch, &session.pending)
       session.handler(batch)
+      session.takeBack(&batch)
     }
   }
 
@@ -396,6 +397,15 @@ final class ClientSession {
     self.id = id
     self.handler = handler
   }
+
+  /// Keeps the memory of a batch that has been handed over for the next one, unless it was an uncommonly large one.
+  func takeBack(_ batch: inout [SystemEvent]) {
+    guard pending.isEmpty, batch.count <= Self.keptEventsMax else { return }
+    batch.removeAll(keepingCapacity: true)
+    swap(&batch, &pending)
+  }
+
+  private static let keptEventsMax = 512
 
   /// The adapter is gone, and with it all that the session had on it.
   func reset() {

@@ -34,15 +34,24 @@ final class Session: Sendable {
       return true
     }
 
-    /// All that is pending; nil ends the block.
-    mutating func next() -> [Delivery]? {
+    /// Puts all that is pending in the place of what has been delivered, whose memory is used for what comes next. False
+    /// ends the block.
+    mutating func next(_ delivered: inout [Delivery]) -> Bool {
+      let isLarge = delivered.count > Self.keptCountMax
+      delivered.removeAll(keepingCapacity: !isLarge)
       guard !pending.isEmpty else {
         isScheduled = false
-        return nil
+        if spare.capacity < delivered.capacity { swap(&spare, &delivered) }
+        return false
       }
-      defer { pending = [] }
-      return pending
+      if delivered.capacity < spare.capacity { swap(&spare, &delivered) }
+      swap(&pending, &delivered)
+      return true
     }
+
+    /// The memory of a batch that has been delivered.
+    private var spare: [Delivery] = []
+    private static let keptCountMax = 512
   }
 
   private let queue: DispatchQueue
@@ -83,7 +92,8 @@ final class Session: Sendable {
   private func schedule() { queue.async { self.drain() } }
 
   private func drain() {
-    while let batch = inbox.withLock({ $0.next() }) {
+    var batch: [Delivery] = []
+    while inbox.withLock({ $0.next(&batch) }) {
       for delivery in batch {
         guard let owner = inbox.withLock({ $0.owner }) else { return }
         switch delivery {
