@@ -45,16 +45,17 @@ public final class HCITransportPair {
     self.controller = controller
   }
 
+  /// Exempt from checks of exclusive access: while one of these properties is accessed nobody else is called.
   private final class End: HCITransport {
     weak var receiver: (any HCIReceiver)? { didSet { wake() } }
     /// Not weak, which would make each use of an end dearer: whoever goes first takes itself out of the other.
-    unowned var other: End?
+    @exclusivity(unchecked) unowned var other: End?
     private let scheduler: any Scheduler
-    private var timer: (any SchedulerTimer)?
-    private var inbox = PacketQueue<HCIPacketType>()
-    private var isClosed = false
-    private var isArmed = false
-    private var closedByOther = false
+    @exclusivity(unchecked) private var timer: (any SchedulerTimer)?
+    @exclusivity(unchecked) private var inbox = PacketQueue<HCIPacketType>()
+    @exclusivity(unchecked) private var isClosed = false
+    @exclusivity(unchecked) private var isArmed = false
+    @exclusivity(unchecked) private var closedByOther = false
 
     init(_ scheduler: any Scheduler) {
       self.scheduler = scheduler

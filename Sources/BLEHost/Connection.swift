@@ -16,16 +16,18 @@ public final class Connection {
   public internal(set) var bearer: ATTBearer
 
   /// Whether the owner knows of the link: only once the peer has proved to be there.
-  var isReported = false
+  @exclusivity(unchecked) var isReported = false
   var assembler = FrameAssembler()
-  var signaling: SignalingMachine
-  var security = SecurityManager()
+  @exclusivity(unchecked) var signaling: SignalingMachine
+  @exclusivity(unchecked) var security = SecurityManager()
   /// When a link whose features nobody tells is reported all the same.
-  var reportDeadline: Instant?
+  @exclusivity(unchecked) var reportDeadline: Instant?
+  /// ``nextDeadline`` as it was when the link was last drained, which follows each change.
+  @exclusivity(unchecked) var settledDeadline: Instant?
   /// Set when the host has given the link up and waits for Disconnection Complete.
-  var isDisconnecting = false
+  @exclusivity(unchecked) var isDisconnecting = false
   /// Tags of the ATT PDUs that the controller has not yet acknowledged, oldest first, in step with ACL accounting.
-  var sentTags = TagQueue()
+  @exclusivity(unchecked) var sentTags = TagQueue()
 
   init(handle: ConnectionHandle, role: ConnectionRole, peer: DeviceAddress, parameters: ConnectionParameters) {
     self.handle = handle

@@ -41,6 +41,7 @@ extension Host {
     takeSignaling(connection)
     deliver(connection)
     sendPDUs(connection)
+    connection.settledDeadline = connection.nextDeadline
   }
 
   private func sendPDUs(_ connection: Connection) {

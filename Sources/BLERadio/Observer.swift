@@ -275,7 +275,7 @@ final class Observer: SimulatorEventHandler, AirUser {
     case .sendingScanRequest(let advertiser):
       exchange = .awaitingScanResponse(advertiser)
       world.listen(endpoint, channel: channel, accessAddress: LinkLayer.advertisingAccessAddress)
-      world.simulator.arm(exchangeEvent, at: now + world.interFrameSpace + LinkLayer.detectionTime)
+      world.simulator.arm(exchangeEvent, at: now + world.interFrameSpace + world.detectionTime)
     case .sendingConnectRequest(let advertiser, let request, let usesAlgorithm2):
       guard let initiation else { return endExchange() }
       self.initiation = nil

@@ -20,20 +20,23 @@ public final class RadioPump {
   /// How much simulated time has slipped.
   public private(set) var slipped = TimeSpan.zero
 
+  private let isIdeal: Bool
   private let eventsPerTurn: Int
 
   private static let latenessMax = TimeSpan.milliseconds(50)
   /// Some hundred packets from host to host.
-  private static let idealEventsPerTurn = 4096
+  private static let idealEventsPerTurn = 512
+  private static let idealTurnsMax = 8
 
   /// Takes over the loop's turns. On the loop's thread. `isIdeal`: the worlds on it have the ideal air.
   public init(loop: EventLoop, isIdeal: Bool = false) {
     self.loop = loop
+    self.isIdeal = isIdeal
     eventsPerTurn = isIdeal ? Self.idealEventsPerTurn : .max
     offset = loop.now.nanoseconds
     timer = loop.makeTimer {}
     loop.turnBegan = { [weak self] in self?.catchUp() }
-    loop.turnEnded = { [weak self] in self?.rearm() }
+    loop.turnEnded = { [weak self] in self?.endTurn() }
   }
 
   private func catchUp() {
@@ -50,6 +53,18 @@ public final class RadioPump {
     if !simulator.run(until: target, maximumEvents: eventsPerTurn) {
       offset = loop.now.nanoseconds - simulator.now.nanoseconds
     }
+  }
+
+  /// In the ideal air what the turn has brought about happens before the loop waits again.
+  private func endTurn() {
+    if isIdeal {
+      var turns = Self.idealTurnsMax
+      while turns > 0, let next = simulator.nextEventTime, next.nanoseconds + offset <= loop.now.nanoseconds {
+        catchUp()
+        turns -= 1
+      }
+    }
+    rearm()
   }
 
   private func rearm() {

@@ -133,7 +133,8 @@ enum APIRows {
       let service = CBMutableService(type: isLast ? Attributes.service : Attributes.uuid(0x100 + number), primary: true)
       service.characteristics = (0..<(isLast ? 4 : 5)).map { index in
         let characteristic = CBMutableCharacteristic(
-          type: Attributes.uuid(0x1000 + number * 8 + index), properties: [.notify], value: nil, permissions: [.readable])
+          type: Attributes.uuid(0x1000 + number * 8 + index), properties: [.notify], value: nil,
+          permissions: [.readable])
         characteristic.descriptors = [
           CBMutableDescriptor(type: CBUUID(string: CBUUIDCharacteristicUserDescriptionString), value: "name")
         ]

@@ -21,7 +21,8 @@ final class Device: HostOwner {
 
   init(_ world: RadioWorld, number: UInt64) throws {
     let pair = HCITransportPair(scheduler: world.simulator)
-    controller = VirtualController(world: world, address: BDAddress(0x02_CB_00_00_00_00 | number), transport: pair.controller)
+    controller = VirtualController(
+      world: world, address: BDAddress(0x02_CB_00_00_00_00 | number), transport: pair.controller)
     host = Host(
       transport: pair.host, scheduler: world.simulator,
       configuration: HostConfiguration(staticRandomAddress: BDAddress(0xC0_00_00_00_00_00 | number)))
@@ -51,7 +52,8 @@ final class Device: HostOwner {
       ServiceDefinition(
         uuid: uuid,
         characteristics: [
-          CharacteristicDefinition(uuid: Self.notifiedUUID, properties: .notify, permissions: .readable, value: .fixed([]))
+          CharacteristicDefinition(
+            uuid: Self.notifiedUUID, properties: .notify, permissions: .readable, value: .fixed([]))
         ]))
     guard let configuration = service.characteristics[0].clientConfiguration else { throw Failure("no configuration") }
     return (service.characteristics[0].value, configuration)
