@@ -6,7 +6,7 @@ import BLEHCI
 // What nobody has to wait for in the ideal air.
 
 /// Both ends of one connection, each until it is released.
-struct IdealLink {
+final class IdealLink {
   unowned var central: LinkConnection?
   unowned var peripheral: LinkConnection?
 }
@@ -14,15 +14,14 @@ struct IdealLink {
 extension RadioWorld {
   func register(_ link: LinkConnection) {
     guard setting == .ideal else { return }
-    if link.role == .central {
-      idealLinks[link.accessAddress, default: IdealLink()].central = link
-    } else {
-      idealLinks[link.accessAddress, default: IdealLink()].peripheral = link
-    }
+    let entry = idealLinks[link.accessAddress] ?? IdealLink()
+    idealLinks[link.accessAddress] = entry
+    if link.role == .central { entry.central = link } else { entry.peripheral = link }
   }
 
   func unregister(_ link: LinkConnection) {
     guard setting == .ideal else { return }
+    // Without a look at who is in it: that may be an object on its way out, which cannot be looked at any more.
     idealLinks[link.accessAddress] = nil
   }
 

@@ -40,6 +40,7 @@ enum FeedRows {
     feeder.ask()
     done.wait()
     var row = meter.stop(rounds * addresses)
+    feeder.end()
     row.cpu -= feeder.used
     guard tally.peripherals.count == addresses, tally.isComplete else { throw Failure("reports are missing") }
     return row
@@ -80,6 +81,7 @@ enum FeedRows {
       let kind = index % sizes.count
       if index >= bursts * sizes.count { fewest[kind] = min(fewest[kind], count) }
     }
+    feeder.end()
     let each = (fewest[1] - fewest[0]) / Double(sizes[1] - sizes[0])
     return meter.stop(
       sizes.reduce(0, +) * bursts * 2,

@@ -25,6 +25,7 @@ final class Feeder: @unchecked Sendable {
   private var input = [UInt8](repeating: 0, count: 64 << 10)
   private let asks = Atomic<Int>(0)
   private let counted = Atomic<Int>(0)
+  private let over = Atomic<Bool>(false)
 
   private final class Transport: HCITransport {
     weak var receiver: (any HCIReceiver)?
@@ -54,6 +55,8 @@ final class Feeder: @unchecked Sendable {
       unlink(path)
       let controller = VirtualController(world: world, address: BDAddress(0x02_CB_00_00_00_01), transport: transport)
       do { try withExtendedLifetime(controller) { try body(self) } } catch {
+        // Once all is measured the host may go.
+        if isOver { return }
         FileHandle.standardError.write(Data("bench: the controller's side: \(error)\n".utf8))
         exit(1)
       }
@@ -68,6 +71,10 @@ final class Feeder: @unchecked Sendable {
   var isAsked: Bool { asked > 0 }
   /// Heap allocations of the feeder's thread until it last flushed.
   var allocations: UInt64 { UInt64(counted.load(ordering: .sequentiallyConsistent)) }
+
+  /// Nothing more is wanted of the feeder.
+  func end() { over.store(true, ordering: .sequentiallyConsistent) }
+  private var isOver: Bool { over.load(ordering: .sequentiallyConsistent) }
 
   // MARK: The feeder's thread
 
