@@ -62,7 +62,11 @@ public final class HCITransportPair {
       timer = scheduler.makeTimer { [unowned self] in drain() }
     }
 
-    deinit { other?.other = nil }
+    deinit {
+      // A loop that is about to call the timer's action does not any more.
+      timer?.disarm()
+      other?.other = nil
+    }
 
     func send(_ type: HCIPacketType, _ payload: RawSpan) {
       guard !isClosed, let other, !other.isClosed else { return }
