@@ -7,6 +7,7 @@ import BLEHost
 import BLERadio
 import BLEStore
 import BLETransport
+import Dispatch
 import Glibc
 import Synchronization
 
@@ -87,7 +88,14 @@ final class NoAdapterLink: SystemLink {
 
 /// The adapters this process uses: managers that name the same one share it, the last to go closes it.
 final class AdapterPool: Sendable {
-  static let shared = AdapterPool()
+  static let shared: AdapterPool = {
+    // A program that just ends leaves no peer waiting for its supervision timeout.
+    atexit { AdapterPool.shared.closeAll() }
+    return AdapterPool()
+  }()
+
+  /// How long the end of a program may be held up by its links.
+  private static let exitLimit = 0.3
 
   private struct Weak { weak var adapter: LocalAdapter? }
   private struct State {
@@ -110,6 +118,17 @@ final class AdapterPool: Sendable {
       return NoAdapterLink(handler: handler)
     }
     return LocalSystemLink(adapter: adapter, handler: handler)
+  }
+
+  /// Ends the links of all adapters and waits for it, briefly.
+  private func closeAll() {
+    let adapters = state.withLock { $0.adapters.values.compactMap(\.adapter) }
+    let waiting = DispatchGroup()
+    for adapter in adapters where !adapter.loop.isOnLoop {
+      waiting.enter()
+      adapter.loop.execute { adapter.close { waiting.leave() } }
+    }
+    _ = waiting.wait(timeout: .now() + Self.exitLimit)
   }
 
   private static func make(_ spec: AdapterSpec, _ state: inout State) -> LocalAdapter? {
@@ -170,10 +189,14 @@ final class AdapterPool: Sendable {
   private static func capturePath(_ state: inout State) -> String? {
     guard let path = Adapters.environment("COREBLUETOOTH_CAPTURE") else { return nil }
     state.captures += 1
-    guard state.captures > 1 else { return path }
+    return state.captures > 1 ? numbered(path, state.captures) : path
+  }
+
+  /// A file's path with a number before the extension.
+  static func numbered(_ path: String, _ number: Int) -> String {
     let slash = path.lastIndex(of: "/") ?? path.startIndex
-    guard let dot = path[slash...].lastIndex(of: ".") else { return "\(path)-\(state.captures)" }
-    return "\(path[..<dot])-\(state.captures)\(path[dot...])"
+    guard let dot = path[slash...].lastIndex(of: ".") else { return "\(path)-\(number)" }
+    return "\(path[..<dot])-\(number)\(path[dot...])"
   }
 
   private struct HostIdentity {
@@ -264,6 +287,13 @@ final class LocalAdapter: @unchecked Sendable {
       self.system = system
       system.start()
     }
+  }
+
+  /// Ends the system in good order; a new one cannot be had. On the loop.
+  func close(done: @escaping () -> Void) {
+    guard let system else { return done() }
+    self.system = nil
+    system.close(done: done)
   }
 
   deinit {
