@@ -29,8 +29,7 @@ public enum Adapters {
     guard let text = spec ?? environment("COREBLUETOOTH_ADAPTER") else {
       return .failure(
         AdapterRefusal(
-          "no adapter: name one with COREBLUETOOTH_ADAPTER or --adapter (\(usableForms)); "
-            + "adapters of this machine cannot be used yet"))
+          "no adapter: name one with COREBLUETOOTH_ADAPTER or --adapter: \(usableForms)"))
     }
     do {
       let spec = try AdapterSpec(parsing: text)

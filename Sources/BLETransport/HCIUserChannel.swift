@@ -7,9 +7,9 @@ import Glibc
 /// A Linux adapter, taken whole: its HCI user channel (`HCI_CHANNEL_USER`), which gives one program the controller and
 /// keeps the kernel's own host and everybody else away from it.
 ///
-/// The adapter has to be down for that, so it is brought down first; the kernel brings it back up for others when the
-/// channel is closed. While the kernel still sets the adapter up (it was just plugged in) the channel is busy: that is
-/// waited for.
+/// The kernel gives it only where nobody uses the adapter: one that is up is brought down first, under whoever uses it
+/// by the kernel's host. While the kernel sets an adapter up (it was just plugged in) it cannot be had: that is waited
+/// for. After the channel is closed the adapter is down, and the kernel offers it to its own users anew.
 public final class HCIUserChannel: HCITransport {
   public weak var receiver: (any HCIReceiver)? { didSet { resume() } }
 
@@ -23,7 +23,7 @@ public final class HCIUserChannel: HCITransport {
   private var ending: HCITransportError?
   private var input = [UInt8](repeating: 0, count: 4096)
 
-  /// How long a busy adapter is waited for, and how often it is tried.
+  /// How long the kernel may take to set an adapter up, and how often it is tried meanwhile.
   private static let busyLimit = TimeSpan.seconds(10)
   private static let busyPeriod = TimeSpan.milliseconds(200)
 
@@ -47,11 +47,11 @@ public final class HCIUserChannel: HCITransport {
       case .success(let descriptor):
         attempt.timer = nil
         completion(.success(HCIUserChannel(loop: loop, descriptor: descriptor, name: "hci\(index)")))
-      case .failure(let failure) where failure.isBusy && loop.now < deadline:
+      case .failure(.settingUp) where loop.now < deadline:
         attempt.timer?.arm(at: loop.now + busyPeriod)
       case .failure(let failure):
         attempt.timer = nil
-        completion(.failure(failure.error))
+        completion(.failure(failure.error(index)))
       }
     }
     attempt.timer?.arm(at: loop.now)
@@ -60,11 +60,6 @@ public final class HCIUserChannel: HCITransport {
   /// Keeps the timer of an attempt to open alive until it is over.
   private final class Attempt { var timer: (any SchedulerTimer)? }
 
-  private struct Failure: Error {
-    var isBusy: Bool
-    var error: HCITransportError
-  }
-
   // MARK: - Linux
 
   // linux/bluetooth: bluetooth.h, hci.h, hci_sock.h.
@@ -72,74 +67,60 @@ public final class HCIUserChannel: HCITransport {
   private static let hciProtocol: Int32 = 1  // BTPROTO_HCI
   private static let userChannel: UInt16 = 1  // HCI_CHANNEL_USER
   private static let deviceDown: UInt = 0x4004_48CA  // HCIDEVDOWN
+  private static let deviceInformation: UInt = 0x8004_48D3  // HCIGETDEVINFO
 
-  private static func take(_ index: UInt16) -> Result<Int32, Failure> {
+  /// Octets that may wait in the kernel to be read. What comes beyond is dropped, events as well as data.
+  private static let receiveBuffer: Int32 = 4 << 20
+
+  private static func take(_ index: UInt16) -> Result<Int32, HCIUserChannelFailure> {
     let type = Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
     let descriptor = socket(addressFamily, type, hciProtocol)
-    guard descriptor >= 0 else { return .failure(failure("open", index, errno)) }
-    if ioctl(descriptor, deviceDown, Int32(index)) < 0, errno != EALREADY {
-      let number = errno
+    guard descriptor >= 0 else { return .failure(.refused(errno)) }
+    if let failure = bindUserChannel(descriptor, index) {
       Glibc.close(descriptor)
-      return .failure(failure("bring down", index, number))
+      return .failure(failure)
     }
-    // struct sockaddr_hci: family, device, channel.
-    let address = [UInt16(truncatingIfNeeded: addressFamily), index, userChannel]
-    let result = address.withUnsafeBytes { bytes in
-      guard let base = bytes.baseAddress else { return Int32(-1) }
-      return unsafe bind(descriptor, base.assumingMemoryBound(to: sockaddr.self), socklen_t(bytes.count))
-    }
-    guard result == 0 else {
-      let number = errno
-      Glibc.close(descriptor)
-      return .failure(failure("take", index, number))
-    }
+    var size = receiveBuffer
+    unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVBUFFORCE, &size, socklen_t(MemoryLayout<Int32>.size))
     return .success(descriptor)
   }
 
-  private static func failure(_ what: String, _ index: UInt16, _ number: Int32) -> Failure {
-    let advice =
-      switch number {
-      case EAFNOSUPPORT, EPROTONOSUPPORT: "this kernel has no Bluetooth; load the module (modprobe bluetooth)"
-      case ENODEV: "there is no adapter of that number; `ls /sys/class/bluetooth` lists those that are there"
-      case EPERM, EACCES:
-        "it needs the capabilities CAP_NET_ADMIN and CAP_NET_RAW; run as root, or give them to the program with setcap"
-      case EBUSY, EUSERS:
-        "another program has taken it (\(holders())), or the kernel could not set it up; end that program, or plug the "
-          + "adapter in again"
-      case 132: "it is blocked by rfkill; `rfkill unblock bluetooth` lifts that"  // ERFKILL
-      default: "see the kernel's messages (dmesg)"
-      }
-    let text = "cannot \(what) adapter hci\(index): \(errorText(number)); \(advice)"
-    return Failure(isBusy: number == EBUSY, error: HCITransportError(text))
-  }
-
-  /// The programs that are known to take adapters and run now, for the message.
-  private static func holders() -> String {
-    guard let directory = opendir("/proc") else { return "unknown which" }
-    defer { closedir(directory) }
-    var names: [String] = []
-    while let entry = readdir(directory) {
-      let name = unsafe withUnsafePointer(to: entry.pointee.d_name) {
-        unsafe $0.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
-      }
-      guard let pid = Int32(name), pid != getpid(), hasBluetoothSocket(pid) else { continue }
-      names.append("\(command(pid)), process \(pid)")
+  /// Binds first, and brings down only what is in use: bringing down an adapter that was just plugged in may cancel its
+  /// set-up before that has begun, and then nobody gets it until it is plugged in anew.
+  private static func bindUserChannel(_ descriptor: Int32, _ index: UInt16) -> HCIUserChannelFailure? {
+    var number = bindOnce(descriptor, index)
+    if number == EBUSY, isUp(descriptor, index) {
+      // This fails so only where another program has the user channel.
+      if ioctl(descriptor, deviceDown, Int32(index)) < 0, errno == EBUSY { return .held }
+      number = bindOnce(descriptor, index)
     }
-    return names.isEmpty ? "unknown which" : names.sorted().joined(separator: "; ")
+    return switch number {
+    case 0: nil
+    case EBUSY: .settingUp
+    case EUSERS: .held
+    default: .refused(number)
+    }
   }
 
-  /// Whether a process is one that handles adapters, by its command: sockets do not tell their family in /proc.
-  private static func hasBluetoothSocket(_ pid: Int32) -> Bool {
-    ["bluetoothd", "btmon", "btproxy", "ble", "hciattach", "btattach"].contains(command(pid))
+  /// The error number of one attempt; 0: the channel is taken.
+  private static func bindOnce(_ descriptor: Int32, _ index: UInt16) -> Int32 {
+    // struct sockaddr_hci: family, device, channel.
+    let address = [UInt16(truncatingIfNeeded: addressFamily), index, userChannel]
+    return address.withUnsafeBytes { bytes in
+      guard let base = bytes.baseAddress else { return EINVAL }
+      let result = unsafe bind(descriptor, base.assumingMemoryBound(to: sockaddr.self), socklen_t(bytes.count))
+      return result == 0 ? 0 : errno
+    }
   }
 
-  private static func command(_ pid: Int32) -> String {
-    let descriptor = Glibc.open("/proc/\(pid)/comm", O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { return "" }
-    defer { Glibc.close(descriptor) }
-    var bytes = [UInt8](repeating: 0, count: 64)
-    let count = unsafe read(descriptor, &bytes, bytes.count)
-    return String(decoding: bytes.prefix(max(0, count)).filter { $0 != 10 }, as: UTF8.self)
+  /// Whether somebody uses the adapter; one that the kernel has up only to set it up does not count.
+  private static func isUp(_ descriptor: Int32, _ index: UInt16) -> Bool {
+    // struct hci_dev_info, 92 octets: the device's number (2 octets), name (8) and address (6), then its flags, of which
+    // HCI_UP is the lowest.
+    var information = [UInt32](repeating: 0, count: 32)
+    information[0] = UInt32(index)
+    guard unsafe ioctl(descriptor, deviceInformation, &information) == 0 else { return false }
+    return information[4] & 1 != 0
   }
 
   // MARK: - Packets
@@ -150,7 +131,10 @@ public final class HCIUserChannel: HCITransport {
     flush()
   }
 
-  public func close() { end() }
+  public func close() {
+    flush()
+    end()
+  }
 
   private func end() {
     guard descriptor >= 0 else { return }
@@ -160,7 +144,7 @@ public final class HCIUserChannel: HCITransport {
     descriptor = -1
   }
 
-  /// One packet is one write, its indicator in front.
+  /// One packet is one message, its indicator in front.
   private func flush() {
     while descriptor >= 0, !outgoing.isEmpty || packet.count > 0 {
       if packet.count == 0 {
@@ -169,7 +153,9 @@ public final class HCIUserChannel: HCITransport {
         outgoing.removeFirst { writer.h4($0, $1) }
         swap(&writer, &packet)
       }
-      let count = packet.bytes.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
+      let count = packet.bytes.withUnsafeBytes {
+        unsafe Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+      }
       if count < 0, errno == EINTR { continue }
       if count < 0, errno == EAGAIN || errno == ENOBUFS {
         watch?.wantsWrite = true
@@ -184,7 +170,7 @@ public final class HCIUserChannel: HCITransport {
   private func ready(_ events: FileWatch.Events) {
     if events.contains(.writable) { flush() }
     guard !events.isDisjoint(with: [.readable, .error, .hangUp]), descriptor >= 0 else { return }
-    // A datagram socket: each read is one packet.
+    // Each read is one packet.
     while descriptor >= 0 {
       let count = unsafe input.withUnsafeMutableBytes { unsafe read(descriptor, $0.baseAddress, $0.count) }
       if count > 0 {
@@ -193,6 +179,7 @@ public final class HCIUserChannel: HCITransport {
       } else {
         if count < 0, errno == EINTR { continue }
         if count == 0 || errno != EAGAIN {
+          // EPIPE: the kernel has no such adapter any more.
           fail(HCITransportError("\(name): the adapter is gone: \(count == 0 ? "closed" : errorText(errno))"))
         }
         break
