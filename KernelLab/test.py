@@ -9,6 +9,7 @@ The adapters are controllers of our radio that the kernel got through /dev/vhci.
 
 import argparse
 import ctypes
+import errno
 import fcntl
 import os
 import pathlib
@@ -34,18 +35,21 @@ def hci_socket():
     return socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW, socket.BTPROTO_HCI)
 
 
-def wait_until_set_up(index):
-    """Until the kernel gives the adapter away; the foreign stack does not wait for that."""
+def user_channel(index):
+    """Takes the user channel and gives it back at once; the error number, 0 where that worked."""
     libc = ctypes.CDLL(None, use_errno=True)
     address = struct.pack('<HHH', socket.AF_BLUETOOTH, index, USER_CHANNEL)
+    with hci_socket() as attempt:
+        return ctypes.get_errno() if libc.bind(attempt.fileno(), address, len(address)) else 0
+
+
+def wait_until_set_up(index):
+    """Until the kernel gives the adapter away; the foreign stack does not wait for that."""
     deadline = time.monotonic() + 20 * PATIENCE
-    while time.monotonic() < deadline:
-        with hci_socket() as attempt:
-            if libc.bind(attempt.fileno(), address, len(address)) == 0:
-                return
-            number = ctypes.get_errno()
+    while number := user_channel(index):
+        if time.monotonic() > deadline:
+            raise Failed(f'hci{index} is not set up: {os.strerror(number)}')
         time.sleep(0.5)
-    raise Failed(f'hci{index} is not set up: {os.strerror(number)}')
 
 
 class Lab(Bench):
@@ -56,8 +60,8 @@ class Lab(Bench):
         self.ble('sim', '--listen', f'unix:{self.path}').wait_for('listening')
         self.start(PYTHON, HERE / 'guest/monitor.py', self.arguments.captures).wait_for('recording')
 
-    def plug_in(self, name):
-        adapter = self.start(PYTHON, HERE / 'guest/vhci.py', self.path)
+    def plug_in(self, name, *options):
+        adapter = self.start(PYTHON, HERE / 'guest/vhci.py', self.path, *options)
         expect(adapter.wait_for('adapter')['name'], name, 'the new adapter')
         return adapter
 
@@ -76,6 +80,27 @@ def scan(bench):
     names = [event.get('name') for event in bench.one('scan', '--for', '10', adapter='hci0')]
     if 'Foreign P' not in names:
         raise Failed(f'the scan found {names}')
+
+
+def set_up_slowly(bench):
+    """An adapter that was just plugged in is waited for."""
+    bench.plug_in('hci2', '--slow', '5')
+    expect(user_channel(2), errno.EBUSY, 'what the kernel answers before it has set it up')
+    program = bench.start(bench.arguments.ble, 'scan', '--for', '1', '--adapter', 'hci2')
+    expect(program.finish(), 0, f'the exit code ({program.complaint()})')
+
+
+def never_set_up(bench):
+    """A controller that never answers, not even the kernel."""
+    bench.plug_in('hci3', '--deaf')
+    bench.refused('hci3', 'Device or resource busy', 'the kernel has not set it up')
+
+
+def one_capability(bench):
+    """CAP_NET_ADMIN is enough."""
+    program = bench.start('setpriv', '--bounding-set', '-all,+net_admin', bench.arguments.ble, 'scan', '--for', '1',
+                          '--adapter', 'hci0')
+    expect(program.finish(), 0, f'the exit code ({program.complaint()})')
 
 
 def brought_down(bench):
@@ -139,11 +164,12 @@ def same_record(bench):
 def run(bench):
     bench.start_radio()
     first = bench.plug_in('hci0')
-    bench.check('an adapter that the kernel still sets up is waited for', bench.one, 'scan', '--for', '1', adapter='hci0')
     bench.plug_in('hci1')
-    bench.check('the kernel sets up a second adapter', wait_until_set_up, 1)
+    bench.check('the kernel sets up both adapters', lambda: (wait_until_set_up(0), wait_until_set_up(1)))
     ours_explores_foreign(bench, 'hci0', 'hci-socket:1')
     bench.check('scan', scan, bench)
+    bench.check('an adapter that the kernel still sets up is waited for', set_up_slowly, bench)
+    bench.check('an adapter that it cannot set up is refused', never_set_up, bench)
     bench.check('an adapter that is up is brought down', brought_down, bench)
     bench.check('an adapter that we hold is refused', held, bench)
     bench.check('an adapter that a foreign program holds is refused', bench.refused, 'hci1', 'Device or resource busy',
@@ -151,6 +177,7 @@ def run(bench):
     bench.check('an adapter that does not exist is refused', bench.refused, 'hci7', 'No such device', 'ls /sys/class')
     bench.check('without the capability it is refused', bench.refused, 'hci0', 'Operation not permitted', 'CAP_NET_ADMIN',
                 prefix=('setpriv', '--bounding-set', '-net_admin'))
+    bench.check('no other capability is needed', one_capability, bench)
     bench.check('an adapter that is pulled out is used again when it is back', pulled_out, bench, first)
     bench.check('the kernel saw what we captured', same_record, bench)
 

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gives the kernel a controller of our radio: joins a connection to `ble sim` and /dev/vhci.
 
-    /usr/bin/python3 KernelLab/guest/vhci.py PATH-OF-UNIX-SOCKET
+    /usr/bin/python3 KernelLab/guest/vhci.py PATH-OF-UNIX-SOCKET [--slow COUNT] [--deaf]
 
 Prints {"event": "adapter", "name": "hci0"} when the kernel knows it. It is the kernel's until this program ends.
 """
 
+import argparse
 import json
 import os
 import selectors
 import socket
-import sys
+import time
 
 CREATE = bytes([0xFF, 0x00])  # HCI_VENDOR_PKT: a primary controller
 # What follows the indicator of a packet from the controller: its header, and where in it the length stands.
@@ -32,9 +33,10 @@ def packets(stream):
         del stream[:1 + header + length]
 
 
-def main(path):
+def main(arguments):
     controller = socket.socket(socket.AF_UNIX)
-    controller.connect(path)
+    controller.connect(arguments.path)
+    slow = arguments.slow
     device = os.open('/dev/vhci', os.O_RDWR)
     os.write(device, CREATE)
     selector = selectors.DefaultSelector()
@@ -55,12 +57,19 @@ def main(path):
             if packet[0] == 0xFF:
                 index = int.from_bytes(packet[2:4], 'little')
                 print(json.dumps({'event': 'adapter', 'name': f'hci{index}'}), flush=True)
-            else:
+            elif not arguments.deaf:
+                if slow > 0:
+                    slow -= 1
+                    time.sleep(1.5)  # The kernel gives up after two.
                 controller.sendall(packet)
 
 
 if __name__ == '__main__':
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('path')
+    parser.add_argument('--slow', type=int, default=0, metavar='COUNT', help='hold back each of the first packets')
+    parser.add_argument('--deaf', action='store_true', help='swallow what the kernel sends')
     try:
-        main(sys.argv[1])
+        main(parser.parse_args())
     except KeyboardInterrupt:
         pass
