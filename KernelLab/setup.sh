@@ -41,16 +41,16 @@ if [ ! -s "$cache/kernel/version" ]; then
     }
   }
   version=${package#linux-image-}
-  mkdir "$work/root" "$work/kernel"
+  mkdir "$work/tree" "$work/kernel"
   # Without the drivers of what the guest cannot have.
-  dpkg-deb --fsys-tarfile "$work"/*.deb | tar -x -C "$work/root" --no-same-owner \
+  dpkg-deb --fsys-tarfile "$work"/*.deb | tar -x -C "$work/tree" --no-same-owner \
     --exclude='*/kernel/sound' --exclude='*/drivers/gpu' --exclude='*/drivers/media' \
     --exclude='*/drivers/infiniband' --exclude='*/drivers/scsi' --exclude='*/drivers/iio' \
     --exclude='*/drivers/staging' --exclude='*/drivers/net/ethernet' \
     --exclude='*/drivers/net/wireless' ./boot ./lib/modules
-  /sbin/depmod -b "$work/root" "$version"
-  mv "$work/root/boot/vmlinuz-$version" "$work/kernel/vmlinuz"
-  mv "$work/root/lib/modules/$version" "$work/kernel/modules"
+  /sbin/depmod -b "$work/tree" "$version"
+  mv "$work/tree/boot/vmlinuz-$version" "$work/kernel/vmlinuz"
+  mv "$work/tree/lib/modules/$version" "$work/kernel/modules"
   # The unpacked image spares the guest its decompression: seconds, when emulated. A kernel that is not xz boots packed.
   /usr/bin/python3 - "$work/kernel" <<'PY' || ln -s vmlinuz "$work/kernel/image"
 import lzma, sys
