@@ -30,14 +30,13 @@ public enum Adapters {
     guard let text = spec ?? environment("COREBLUETOOTH_ADAPTER") else {
       return .failure(
         AdapterRefusal(
-          "no adapter: name one with COREBLUETOOTH_ADAPTER or --adapter (\(usableForms)); "
-            + "adapters of this machine cannot be used yet"))
+          "no adapter: name one with COREBLUETOOTH_ADAPTER or --adapter: \(usableForms)"))
     }
     do {
       let spec = try AdapterSpec(parsing: text)
       switch spec {
-      case .tcp, .unix, .virtual: return .success(spec)
-      case .hci, .usb, .serial, .daemon:
+      case .tcp, .unix, .virtual, .hci: return .success(spec)
+      case .usb, .serial, .daemon:
         return .failure(AdapterRefusal("adapter \(spec): not supported yet; what works is \(usableForms)"))
       }
     } catch {
@@ -45,7 +44,7 @@ public enum Adapters {
     }
   }
 
-  private static let usableForms = "tcp:HOST:PORT, unix:PATH (as of `ble sim --listen`) and virtual[:NAME]"
+  private static let usableForms = "hci0, tcp:HOST:PORT, unix:PATH (as of `ble sim --listen`) and virtual[:NAME]"
 
   private static func refuse(_ refusal: AdapterRefusal, _ handler: SystemEventHandler) -> any SystemLink {
     Log.line("CoreBluetooth: \(refusal)")
@@ -145,13 +144,27 @@ final class AdapterPool: Sendable {
     case .tcp(let host, let port):
       return remote(.tcp(host: host, port: port), spec, secret, configuration, capture)
     case .unix(let path): return remote(.unix(path: path), spec, secret, configuration, capture)
-    case .hci, .usb, .serial, .daemon: return nil
+    case .hci(let index):
+      return onOwnLoop(spec, secret, configuration, capture) { loop, completion in
+        HCIUserChannel.open(index: index, loop: loop) { completion($0.map { $0 }) }
+      }
+    case .usb, .serial, .daemon: return nil
     }
   }
 
   private static func remote(
     _ address: SocketAddress, _ spec: AdapterSpec, _ identity: PeerIdentity, _ configuration: HostConfiguration,
     _ capture: String?
+  ) -> LocalAdapter? {
+    onOwnLoop(spec, identity, configuration, capture) { loop, completion in
+      SocketTransport.connect(to: address, loop: loop) { completion($0.map { $0 }) }
+    }
+  }
+
+  /// An adapter whose transport `open` opens on a loop that belongs to the adapter alone.
+  private static func onOwnLoop(
+    _ spec: AdapterSpec, _ identity: PeerIdentity, _ configuration: HostConfiguration, _ capture: String?,
+    open: @escaping @Sendable (EventLoop, @escaping (Result<any HCITransport, HCITransportError>) -> Void) -> Void
   ) -> LocalAdapter? {
     guard let loop = EventLoop(name: "ble \(spec)") else { return nil }
     return LocalAdapter(loop: loop, ownsLoop: true, identity: identity) { replica in
@@ -160,9 +173,7 @@ final class AdapterPool: Sendable {
         name: spec.description, scheduler: loop, identity: identity, replica: replica,
         deviceName: Adapters.deviceName(), configuration: configuration
       ) { completion in
-        SocketTransport.connect(to: address, loop: loop) { result in
-          completion(result.map { wrap($0, file) })
-        }
+        open(loop) { result in completion(result.map { wrap($0, file) }) }
       }
     }
   }

@@ -60,8 +60,8 @@ final class CentralSession {
     case .unauthorized: .noAdapter("this program may not use the adapter")
     case .unsupported:
       .noAdapter(
-        "there is no adapter to use. Name one with --adapter or COREBLUETOOTH_ADAPTER: what works is tcp:HOST:PORT and "
-          + "unix:PATH (ble sim offers such) and virtual[:NAME]")
+        "there is no adapter to use. Name one with --adapter or COREBLUETOOTH_ADAPTER: what works is hci0 and so on, "
+          + "tcp:HOST:PORT and unix:PATH (ble sim offers such) and virtual[:NAME]")
     }
   }
 

@@ -46,8 +46,8 @@ enum CommandTable {
   static let globalOptions = [
     OptionSpec(
       name: "--adapter", argument: "SPEC",
-      help: "Which Bluetooth controller to use: tcp:HOST:PORT, unix:PATH or virtual[:NAME]. Without it, the variable "
-        + "COREBLUETOOTH_ADAPTER says which."),
+      help: "Which Bluetooth controller to use: hci0 (an adapter of this machine, which the program then has alone), "
+        + "tcp:HOST:PORT, unix:PATH or virtual[:NAME]. Without it, the variable COREBLUETOOTH_ADAPTER says which."),
     OptionSpec(name: "--json", help: "Print JSON, one object a line."),
     OptionSpec(
       name: "--capture", argument: "FILE",

@@ -82,11 +82,11 @@ struct Main {
       throw .usage(harmless(error.description))
     }
     switch spec {
-    case .tcp, .unix, .virtual: return text
-    case .hci, .usb, .serial, .daemon:
+    case .tcp, .unix, .virtual, .hci: return text
+    case .usb, .serial, .daemon:
       throw .noAdapter(
-        "\(harmless(text)) is not supported yet. What works is tcp:HOST:PORT and unix:PATH, a controller that speaks HCI "
-          + "there (ble sim offers such), and virtual[:NAME]")
+        "\(harmless(text)) is not supported yet. What works is hci0 and so on, an adapter of this machine; tcp:HOST:PORT and "
+          + "unix:PATH, a controller that speaks HCI there (ble sim offers such); and virtual[:NAME]")
     }
   }
 }
