@@ -55,7 +55,10 @@ struct Main {
   private static func run(_ arguments: Arguments) async throws(Failure) {
     let spec = try adapter(arguments.value("--adapter"))
     // The stack itself writes the capture; this is how every program asks for one.
-    if let file = arguments.value("--capture") { setenv("COREBLUETOOTH_CAPTURE", file, 1) }
+    if let file = arguments.value("--capture") {
+      try File.checkWritable(file)
+      setenv("COREBLUETOOTH_CAPTURE", file, 1)
+    }
     let context = CommandContext(
       arguments: arguments, output: Output(isJSON: arguments.has("--json")), inbox: Inbox(),
       open: { Adapters.open(spec, handler: $0) })
