@@ -22,17 +22,6 @@ enum File {
     return Array(bytes.prefix(limit))
   }
 
-  /// Makes the file, if it is not there, to see whether it can be written. Pipes and devices are left alone.
-  static func checkWritable(_ path: String) throws(Failure) {
-    guard !path.isEmpty else { throw .usage("the name of a file to write is empty") }
-    var status = stat()
-    let isThere = unsafe stat(path, &status) == 0
-    if isThere, ![S_IFREG, S_IFDIR].contains(status.st_mode & S_IFMT) { return }
-    let descriptor = unsafe Glibc.open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o644)
-    guard descriptor >= 0 else { throw .usage("\(harmless(path)) cannot be written: \(reason())") }
-    Glibc.close(descriptor)
-  }
-
   private static func reason() -> String {
     unsafe strerror(errno).map { unsafe String(cString: $0) } ?? "error \(errno)"
   }
