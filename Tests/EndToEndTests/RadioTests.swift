@@ -65,21 +65,22 @@ import Testing
     }
   }
 
+  /// What reads the radio's lines.
+  enum Reader: String, CaseIterable {
+    /// Takes the first line, and nothing more while the radio (whose process the shell becomes) lives.
+    case stuck = "read -r line; echo \"$line\"; exec tail --pid=$$ -f /dev/null >&- 2>&-"
+    /// Takes the first line and ends.
+    case gone = "read -r line; echo \"$line\""
+  }
+
   /// Lines that nobody reads must neither stop the radio nor keep it from ending.
-  @Test func theRadioNeedsNobodyToReadItsLines() async throws {
+  @Test(arguments: Reader.allCases) func theRadioNeedsNobodyToReadItsLines(_ reader: Reader) async throws {
     try await withSite(radio: false) { site in
       let path = "\(site.directory)/unread"
-      let output = Pipe()
-      let radio = Process()
-      radio.executableURL = URL(fileURLWithPath: "\(Build.products)/ble")
-      radio.arguments = ["sim", "--listen", "unix:\(path)"]
-      radio.standardOutput = output
-      try radio.run()
-      defer { radio.terminate() }
-      let deadline = Date(timeIntervalSinceNow: 60)
-      while !FileManager.default.fileExists(atPath: path), Date() < deadline {
-        try await Task.sleep(for: .milliseconds(20))
-      }
+      let tool = "env --default-signal=PIPE '\(Build.products)/ble'"
+      let radio = try site.start(
+        "radio", "/bin/bash", ["-c", "exec \(tool) --json sim --listen unix:\(path) > >(\(reader.rawValue))"])
+      try await radio.expect("listening")
       // Two lines each: more than a pipe holds.
       for number in 0..<1_000 {
         let host = try LocalSocket(path: path)
@@ -87,15 +88,8 @@ import Testing
           throw SiteFailure(description: "connection \(number) gets no answer to Reset")
         }
       }
-      try output.fileHandleForReading.close()
-      let host = try LocalSocket(path: path)
-      let isAnswered = host.send([0x01, 0x03, 0x0C, 0x00]) && host.receive(7)?.count == 7
-      #expect(isAnswered)
-      radio.terminate()
-      let end = Date(timeIntervalSinceNow: 60)
-      while radio.isRunning, Date() < end { try await Task.sleep(for: .milliseconds(20)) }
-      #expect(!radio.isRunning && radio.terminationReason == .exit && radio.terminationStatus == 0)
-      if radio.isRunning { kill(radio.processIdentifier, SIGKILL) }
+      radio.signal(SIGTERM)
+      #expect(await radio.waitForExit() == 0)
       #expect(!FileManager.default.fileExists(atPath: path))
     }
   }
@@ -112,12 +106,9 @@ import Testing
       let octets = hosts.last.flatMap { $0.socket.receive(1) }
       #expect(octets == [], "the last is closed")
       hosts.removeAll()
-      var isAnswered = false
-      for _ in 0..<100 where !isAnswered {
-        let host = try LocalSocket(path: path)
-        isAnswered = host.send([0x01, 0x03, 0x0C, 0x00]) && host.receive(7)?.count == 7
-        if !isAnswered { try await Task.sleep(for: .milliseconds(50)) }
-      }
+      try await radio.expect("left")
+      let host = try LocalSocket(path: path)
+      let isAnswered = host.send([0x01, 0x03, 0x0C, 0x00]) && host.receive(7)?.count == 7
       #expect(isAnswered, "room again, and the radio answers")
     }
   }
