@@ -23,7 +23,9 @@ public final class Connection {
   /// When a link whose features nobody tells is reported all the same.
   var reportDeadline: Instant?
   /// Set when the host has given the link up and waits for Disconnection Complete.
-  var isDisconnecting = false
+  var isDisconnecting: Bool { disconnectDeadline != nil }
+  /// When it must have come: the peer has until the supervision timeout to acknowledge, the controller a moment more.
+  var disconnectDeadline: Instant?
   /// Tags of the ATT PDUs that the controller has not yet acknowledged, oldest first, in step with ACL accounting.
   var sentTags = TagQueue()
 
@@ -37,7 +39,8 @@ public final class Connection {
   }
 
   var nextDeadline: Instant? {
-    earlier(earlier(bearer.nextDeadline, signaling.nextDeadline), reportDeadline)
+    earlier(
+      earlier(bearer.nextDeadline, signaling.nextDeadline), earlier(reportDeadline, disconnectDeadline))
   }
 }
 

@@ -29,6 +29,18 @@ import Testing
     #expect(arguments.has("--json") && !arguments.has("--capture"))
   }
 
+  @Test func placesToListenMayHavePortZero() throws {
+    func place(_ text: String) throws -> String {
+      "\(try SimCommand.address(text, allowsPortZero: true))"
+    }
+    #expect(try place("tcp:127.0.0.1:0") == "tcp:127.0.0.1:0")
+    #expect(try place("tcp:[::1]:0") == "tcp:[::1]:0")
+    #expect(try place("tcp:h:10") == "tcp:h:10")
+    for text in ["tcp::0", "tcp:[]:0", "tcp:0", "virtual", "unix:"] {
+      #expect(throws: Failure.self) { try place(text) }
+    }
+  }
+
   @Test func anArgumentMayLookLikeACommand() throws {
     let arguments = try run("--adapter scan scan --service 180F --service 180D")
     #expect(arguments.value("--adapter") == "scan")
