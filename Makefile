@@ -6,7 +6,7 @@
 help:
 	@echo "make demo     build, then watch two Core Bluetooth programs meet over the virtual radio"
 	@echo "make test     everything that is tested; stages by name: scripts/test.sh unit interop"
-	@echo "make soak     for an hour or more: address and thread sanitizers, hostile octets at other seeds"
+	@echo "make soak     for an hour or more: the address sanitizer, hostile octets at other seeds"
 	@echo "make format   format the Swift sources"
 	@echo "make tidy     the rules of docs/style.md that can be counted"
 	@echo "make clean    remove everything that was built"

@@ -70,7 +70,8 @@ swift_tests() {
 count_tests() { grep -E "$1" "$logs/list" | grep -vcE "$2"; }
 
 list_tests() {
-  swift test list --skip-build >"$logs/list" 2>"$logs/list.log" || { fail "the tests cannot be listed"; return 1; }
+  # Builds what is out of date.
+  swift test list >"$logs/list" 2>"$logs/list.log" || { fail "the tests cannot be listed"; return 1; }
   local folder target
   # A folder of tests that lost all of its tests would not be missed otherwise.
   for folder in Tests/*Tests; do
@@ -125,15 +126,15 @@ stage_tshark() {
   tail -n 1 "$logs/tshark.log"
 }
 
-# Short: what runs on several threads under the thread sanitizer. `make soak` does the rest.
+# The address sanitizer. Not the thread sanitizer: on Linux it takes the waiting path of Swift's Mutex, which is in a library
+# that was not built for it, for a race; a program of ten lines with one Mutex shows that (Swift 6.3).
 stage_sanitize() {
-  local pattern='^(CoreBluetoothTests|BLESystemTests|BLETransportTests)\.'
   list_tests || return
-  swift_tests sanitize "$(count_tests "$pattern" '^$')" \
-    swift test --sanitize thread --scratch-path .build/tsan --filter "$pattern"
-  if grep -q 'WARNING: ThreadSanitizer' "$logs/sanitize.log"; then
-    grep -A 12 -m 3 'WARNING: ThreadSanitizer' "$logs/sanitize.log"
-    fail "sanitize: the thread sanitizer warns"
+  swift_tests sanitize "$(count_tests . '^EndToEndTests\.')" \
+    swift test --sanitize address --scratch-path .build/asan --skip '^EndToEndTests\.'
+  if grep -q 'AddressSanitizer' "$logs/sanitize.log"; then
+    grep -A 12 -m 3 'AddressSanitizer' "$logs/sanitize.log"
+    fail "sanitize: the address sanitizer reports"
   fi
 }
 

@@ -109,12 +109,16 @@ public final class AESCMAC {
   }
 
   private func start(with key: [UInt8]) -> Int32 {
+    // The parameters keep pointers to both the name and the value, so both must outlive the call that made them.
+    let name = Array(OSSL_MAC_PARAM_CIPHER.utf8CString)
     var cipher = Array("AES-128-CBC".utf8CString)
-    return unsafe cipher.withUnsafeMutableBufferPointer { name in
-      let parameters = unsafe [
-        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_CIPHER, name.baseAddress, 0), OSSL_PARAM_construct_end(),
-      ]
-      return unsafe EVP_MAC_init(context, key, key.count, parameters)
+    return unsafe name.withUnsafeBufferPointer { name in
+      unsafe cipher.withUnsafeMutableBufferPointer { cipher in
+        let parameters = unsafe [
+          OSSL_PARAM_construct_utf8_string(name.baseAddress, cipher.baseAddress, 0), OSSL_PARAM_construct_end(),
+        ]
+        return unsafe EVP_MAC_init(context, key, key.count, parameters)
+      }
     }
   }
 }

@@ -20,6 +20,11 @@ final class SimulatedWorld {
 
   func device(_ name: String) throws -> SimulatedDevice { try SimulatedDevice(name, in: self) }
 
+  /// One more controller, for a host that the test plays.
+  func controller(address: UInt64, transport: any HCITransport) -> VirtualController {
+    VirtualController(world: world, address: BDAddress(address), transport: transport)
+  }
+
   func advance(_ span: TimeSpan) { simulator.advance(by: span) }
 
   /// Runs until `condition` holds; false if it does not within `limit` of simulated time.
@@ -46,7 +51,10 @@ final class SimulatedDevice {
     var transport: (any HCITransport)?
   }
 
-  init(_ name: String, in world: SimulatedWorld) throws {
+  /// `wrap` may put something between host and controller.
+  init(
+    _ name: String, in world: SimulatedWorld, wrap: @escaping (any HCITransport) -> any HCITransport = { $0 }
+  ) throws {
     let identity = try PeerIdentity(secret: Array("a host secret of 16".utf8))
     let number = UInt64(name.utf8.reduce(0) { $0 &* 31 &+ UInt64($1) } & 0xFFFF)
     let power = power
@@ -60,7 +68,7 @@ final class SimulatedDevice {
       power.controller = VirtualController(
         world: world.world, address: BDAddress(0x02CB_0000_0000 | number), transport: pair.controller)
       power.transport = pair.controller
-      completion(.success(pair.host))
+      completion(.success(wrap(pair.host)))
     }
     system.start()
   }

@@ -60,8 +60,9 @@ struct App: Sendable {
     try await expect("didConnect", ["peer": peer, "state": "connected"])
   }
 
-  /// Finds the services, and the characteristics of each.
-  func discover(_ peer: JSON) async throws {
+  /// Finds the services, and the characteristics of each; `connecting` first if that is asked for.
+  func discover(_ peer: JSON, connecting: Bool = false) async throws {
+    if connecting { try await connect(peer) }
     central("discoverServices", ["peer": peer])
     let found = try await expect("didDiscoverServices", ["peer": peer, "error": nil])
     for service in found["services"].list {

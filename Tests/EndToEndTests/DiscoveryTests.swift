@@ -40,9 +40,11 @@ import Testing
       try await central.expect("didDiscover")
       let other = try await site.app("other")
       try await other.serve(Sensor.services, name: "other", advertising: [Sensor.service])
-      try await central.expect("didDiscover", ["name": "other"])
+      let second = try await central.expect("didDiscover", ["name": "other"])
       let after = central.program.transcript.all.filter { $0["event"] == "didDiscover" }.count
       #expect(after == before + 2)
+      try await central.connect(second["peer"])
+      try await central.discover(second["peer"])
     }
   }
 

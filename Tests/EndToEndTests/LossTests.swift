@@ -183,6 +183,10 @@ import Testing
       #expect(list["devices"][0]["connected"] == false)
       try site.control(["command": "power", "slot": 1, "on": true])
       try await first.expect("didUpdateState", ["state": "poweredOn"])
+      _ = try await site.sensor()
+      let peer = try await first.find(Sensor.service)
+      try await first.connect(peer)
+      try await first.discover(peer)
     }
   }
 }

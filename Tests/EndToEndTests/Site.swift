@@ -17,26 +17,32 @@ enum Build {
     .path
 
   /// Tests with programs at a time: more would only wait for each other.
-  static let gate = Gate(4)
+  static let placesMax = 4
+  static let gate = Gate(placesMax)
 }
 
-/// Lets a number of tasks in at a time.
+/// Has a number of places for tasks, given in the order of asking.
 actor Gate {
   private var free: Int
-  private var waits: [CheckedContinuation<Void, Never>] = []
+  private var waits: [(places: Int, continuation: CheckedContinuation<Void, Never>)] = []
 
-  init(_ count: Int) { free = count }
+  init(_ places: Int) { free = places }
 
-  func enter() async {
-    if free > 0 {
-      free -= 1
+  func enter(_ places: Int) async {
+    if waits.isEmpty, free >= places {
+      free -= places
     } else {
-      await withCheckedContinuation { waits.append($0) }
+      await withCheckedContinuation { waits.append((places, $0)) }
     }
   }
 
-  func leave() {
-    if waits.isEmpty { free += 1 } else { waits.removeFirst().resume() }
+  func leave(_ places: Int) {
+    free += places
+    while let first = waits.first, free >= first.places {
+      waits.removeFirst()
+      free -= first.places
+      first.continuation.resume()
+    }
   }
 }
 
@@ -48,10 +54,13 @@ struct SiteFailure: Error, CustomStringConvertible {
 /// One test's radio (`ble sim`) with the programs on it, in a directory of its own.
 final class Site: Sendable {
   let directory: String
+  /// The test's name.
+  private let test: String
   private let programs = Mutex<[ChildProgram]>([])
   private let captures = Mutex<[String]>([])
 
-  init() throws {
+  init(_ test: String) throws {
+    self.test = test
     var template = Array("/tmp/ble-e2e-XXXXXX".utf8CString)
     guard mkdtemp(&template) != nil else { throw CocoaError(.fileWriteUnknown) }
     directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
@@ -101,6 +110,19 @@ final class Site: Sendable {
     return (program.transcript.all, code)
   }
 
+  /// The radio that was started last.
+  var simulator: ChildProgram {
+    get throws {
+      guard let last = programs.withLock({ $0.last { $0.name == "sim" } }) else {
+        throw SiteFailure(description: "there is no radio")
+      }
+      return last
+    }
+  }
+
+  /// Has more files judged at the end.
+  func keepCaptures(_ files: [String]) { captures.withLock { $0 += files } }
+
   /// Starts the radio; `listen` adds addresses. The lines `listening` have been seen, and are given.
   @discardableResult
   func startRadio(listen: [String] = []) async throws -> [JSON] {
@@ -118,7 +140,7 @@ final class Site: Sendable {
   /// One command of the radio's control, answered with `"ok": true`.
   @discardableResult
   func control(_ command: JSON) throws -> JSON {
-    let answer = try LineSocket(path: "\(directory)/control").ask(command.text)
+    let answer = try LocalSocket(path: "\(directory)/control").ask(command.text)
     guard let json = JSON(parsing: answer), json["ok"] == true else {
       throw SiteFailure(description: "the radio answered \(command.text) with \(answer)")
     }
@@ -137,8 +159,7 @@ final class Site: Sendable {
       let code = await sim.waitForExit()
       #expect(code == 0, "ble sim has to end with 0 on SIGTERM\n\(sim.transcript.tail())")
     }
-    let files = captures.withLock { $0 }.filter { FileManager.default.fileExists(atPath: $0) }
-    if !files.isEmpty { try await Capture.check(files) }
+    try await Capture.judge(captures.withLock { $0 }, of: test)
   }
 
   fileprivate func kill() async {
@@ -151,56 +172,30 @@ final class Site: Sendable {
   var transcripts: String { programs.withLock { $0 }.map { $0.transcript.tail() }.joined(separator: "\n") }
 }
 
-/// Runs a test on a site of its own; the directory stays where the test fails.
-func withSite(radio: Bool = true, _ body: (Site) async throws -> Void) async throws {
-  await Build.gate.enter()
+/// Runs a test on a site of its own, `alone` of all that have one; the directory stays where the test fails.
+func withSite(
+  radio: Bool = true, alone: Bool = false, _ test: String = #function, _ body: (Site) async throws -> Void
+) async throws {
+  let places = alone ? Build.placesMax : 1
+  await Build.gate.enter(places)
   do {
-    let site = try Site()
-    do {
-      if radio { try await site.startRadio() }
-      try await body(site)
-      try await site.end()
-      try FileManager.default.removeItem(atPath: site.directory)
-    } catch {
-      await site.kill()
-      throw SiteFailure(description: "\(error)\nAll programs (files in \(site.directory)):\n\(site.transcripts)")
-    }
+    try await runSite(radio: radio, String(test.prefix { $0 != "(" }), body)
   } catch {
-    await Build.gate.leave()
+    await Build.gate.leave(places)
     throw error
   }
-  await Build.gate.leave()
+  await Build.gate.leave(places)
 }
 
-/// A stream socket on which one line is asked and one answered.
-private struct LineSocket: ~Copyable {
-  private let descriptor: Int32
-
-  init(path: String) throws {
-    descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-    var address = sockaddr_un()
-    address.sun_family = sa_family_t(AF_UNIX)
-    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix(107)) }
-    var limit = timeval(tv_sec: 60, tv_usec: 0)
-    setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
-    let result = withUnsafePointer(to: &address) { pointer in
-      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-      }
-    }
-    guard result == 0 else { throw SiteFailure(description: "\(path) cannot be connected: errno \(errno)") }
-  }
-
-  deinit { close(descriptor) }
-
-  func ask(_ line: String) throws -> String {
-    let question = Array((line + "\n").utf8)
-    guard write(descriptor, question, question.count) == question.count else {
-      throw SiteFailure(description: "the radio's control takes no line")
-    }
-    var answer: [UInt8] = []
-    var octet: UInt8 = 0
-    while read(descriptor, &octet, 1) == 1, octet != 0x0A { answer.append(octet) }
-    return String(decoding: answer, as: UTF8.self)
+private func runSite(radio: Bool, _ test: String, _ body: (Site) async throws -> Void) async throws {
+  let site = try Site(test)
+  do {
+    if radio { try await site.startRadio() }
+    try await body(site)
+    try await site.end()
+    try FileManager.default.removeItem(atPath: site.directory)
+  } catch {
+    await site.kill()
+    throw SiteFailure(description: "\(error)\nAll programs (files in \(site.directory)):\n\(site.transcripts)")
   }
 }

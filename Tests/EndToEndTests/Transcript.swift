@@ -14,7 +14,7 @@ final class Transcript: Sendable {
     var json: JSON
   }
 
-  /// What a wait in vain throws, with all that was printed lately.
+  /// What a wait in vain throws.
   struct NotSeen: Error, CustomStringConvertible {
     var description: String
   }
@@ -73,7 +73,7 @@ final class Transcript: Sendable {
   }
 
   private func failure(_ what: String, _ reason: String) -> NotSeen {
-    NotSeen(description: "\(name) did not print \(what): \(reason)\n\(tail())")
+    NotSeen(description: "\(name) did not print \(what): \(reason)")
   }
 
   /// The next line that matches, `limit` seconds from now at the latest.

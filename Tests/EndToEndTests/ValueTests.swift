@@ -58,7 +58,8 @@ import Testing
       let (sensor, central, peer) = try await site.meeting()
       try await central.notify(peer, Sensor.notified, true)
       let subscription = try await sensor.expect("didSubscribe", ["characteristic": Sensor.notified])
-      #expect((20...512).contains(subscription["maximumUpdateValueLength"].int ?? 0))
+      let limit = subscription["maximumUpdateValueLength"].int ?? 0
+      try #require((20...514).contains(limit))
       let count = 1_000
       sensor.peripheral("stream", ["characteristic": Sensor.notified, "count": .int(count), "length": 20])
       let sent = try await sensor.expect("streamed", ["count": .int(count)], limit: 300)
@@ -67,6 +68,11 @@ import Testing
         let value = try await central.expect("didUpdateValue", ["error": nil], limit: 120)["value"].string
         try #require(value == [UInt8].ofStream(number, length: 20).hex, "notification \(number)")
       }
+      // What is too long is cut.
+      sensor.peripheral(
+        "update", ["characteristic": Sensor.notified, "value": .string([UInt8].ofStream(1, length: 600).hex)])
+      let cut = try await central.expect("didUpdateValue", ["error": nil])["value"].string ?? ""
+      #expect(cut == [UInt8].ofStream(1, length: limit).hex)
     }
   }
 
@@ -95,14 +101,13 @@ import Testing
       let (sensor, central, peer) = try await site.meeting()
       try await central.notify(peer, Sensor.notified, true)
       try await central.notify(peer, Sensor.indicated, true)
-      for number in 0..<20 {
-        let value: JSON = .string(String(100 + number))
+      let values = (0..<20).map { [UInt8].ofStream($0, length: 8).hex }
+      for (number, value) in values.enumerated() {
         let characteristic = number.isMultiple(of: 2) ? Sensor.notified : Sensor.indicated
-        if number > 0 { try await central.expect("didUpdateValue", ["value": .string(String(99 + number))]) }
-        sensor.peripheral("update", ["characteristic": characteristic, "value": value])
+        sensor.peripheral("update", ["characteristic": characteristic, "value": .string(value)])
         try await sensor.expect("updated", ["accepted": true])
+        try await central.expect("didUpdateValue", ["characteristic": characteristic, "value": .string(value)])
       }
-      try await central.expect("didUpdateValue", ["value": "119"])
     }
   }
 

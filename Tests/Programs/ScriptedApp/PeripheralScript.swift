@@ -123,6 +123,7 @@ final class PeripheralScript: NSObject, @unchecked Sendable {  // Everything hap
 
 extension PeripheralScript: CBPeripheralManagerDelegate {
   func peripheralManagerDidUpdateState(_ peripheral: CBPeripheralManager) {
+    if peripheral.state.rawValue < CBManagerState.poweredOff.rawValue { services = [] }  // Void from here on.
     tell("didUpdateState", ["state": peripheral.state.text, "isAdvertising": peripheral.isAdvertising])
   }
 
