@@ -131,7 +131,8 @@ public struct ACLFlow {
       let index = turn
       turn += 1
       guard let packet = links[index].packets.first,
-        links[index].inFlight.count == 0 || links[index].inFlight.count < share && freePackets > min(absent, packetCount / 2)
+        links[index].inFlight.count == 0
+          || links[index].inFlight.count < share && freePackets > min(absent, packetCount / 2)
       else {
         idle += 1
         continue

@@ -42,8 +42,9 @@ extension Host {
     var reader = ByteReader(payload)
     guard let code = try? reader.u8() else { return false }
     let opcode = ATTOpcode(rawValue: code)
-    return opcode == .handleValueIndication || !opcode.isFromServer && !opcode.isCommand
-      && opcode != .handleValueConfirmation
+    return opcode == .handleValueIndication
+      || !opcode.isFromServer && !opcode.isCommand
+        && opcode != .handleValueConfirmation
   }
 
   /// Sends what a link's machines want to send and tells the owner what they have to say.

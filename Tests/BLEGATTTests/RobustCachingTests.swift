@@ -98,7 +98,8 @@ import Testing
     ("Read By Type of characteristics", "080900ffff0328", false),
     ("Read By Type of includes", "080900ffff0228", false),
     ("Find Information", "040100ffff", false), ("Find By Type Value", "060100ffff00280d18", false),
-    ("Read By Group Type", "100100ffff0028", false), ("Exchange MTU", "02f700", false), ("Execute Write", "1800", false),
+    ("Read By Group Type", "100100ffff0028", false), ("Exchange MTU", "02f700", false),
+    ("Execute Write", "1800", false),
     ("a malformed Read", "0a0e", false), ("a malformed Read By Type", "080900ffff39", false),
     ("an unknown request", "3f", false),
   ]
