@@ -81,7 +81,10 @@ let package = Package(
     tests("BLEHostTests", ["BLECore", "BLEHCI", "BLEGATT", "BLEHost", "BLERadio"]),
     tests("BLETransportTests", ["BLECore", "BLEHCI", "BLETransport"]),
     tests(
-      "BLESystemTests", ["BLECore", "BLECrypto", "BLEGATT", "BLEHCI", "BLEHost", "BLERadio", "BLEStore", "BLESystem"]),
+      "BLESystemTests",
+      [
+        "BLECore", "BLECrypto", "BLEGATT", "BLEHCI", "BLEHost", "BLEL2CAP", "BLERadio", "BLEStore", "BLESystem",
+      ]),
     tests("BLEProfileTests", ["BLECore", "BLEProfile"]),
     tests("ToolTests", ["BLECore", "BLEProfile", "BLESystem", "ble"]),
     tests("CoreBluetoothTests", ["BLECore", "BLESystem", "CoreBluetooth"]),

@@ -76,7 +76,7 @@ public final class AttributeDatabase {
 
   private(set) var attributes: [Attribute] = []
   /// Where Service Changed is indicated from: the value of that characteristic in the Generic Attribute service.
-  private(set) var serviceChangedHandle: UInt16?
+  public private(set) var serviceChangedHandle: UInt16?
   /// The room for prepared writes that all clients share.
   let prepareBudget = PrepareBudget()
   /// Index of the attribute + 1 by handle; zero for none.

@@ -137,7 +137,9 @@ struct GATTClient {
     if opcode == .handleValueIndication {
       output.outgoing.append(.confirmation) { $0.u8(ATTOpcode.handleValueConfirmation.rawValue) }
     }
-    guard case .active(let active) = state, active.request.rawValue + 1 == opcode.rawValue else { return }
+    guard case .active(let active) = state,
+      opcode == .errorResponse || active.request.rawValue + 1 == opcode.rawValue
+    else { return }
     complete(active, failure: .invalidResponse(request: active.request), now: now, into: &output)
   }
 

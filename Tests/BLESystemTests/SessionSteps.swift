@@ -8,7 +8,7 @@ import Testing
 // What most tests of two devices begin with, each step run until it is done.
 extension TestSession {
   func waitForPower(in world: SimulatedWorld) {
-    #expect(world.run { state == .poweredOn })
+    #expect(world.run { state == .poweredOn }, "the adapter is \(state.map { "\($0)" } ?? "unknown")")
   }
 
   /// Adds services and advertises the first under `name`.
