@@ -25,7 +25,8 @@ final class MisbehaviourScene {
 
   init() throws {
     let world = world
-    phone = try world.device("phone")
+    // The tests are mostly silence: with long intervals it is cheap.
+    phone = try SimulatedDevice("phone", in: world, interval: ConnectionInterval(rawValue: 80))
     friend = try world.device("friend")
     app = phone.session()
     friendServer = friend.session()

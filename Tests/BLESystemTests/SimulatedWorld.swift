@@ -51,17 +51,20 @@ final class SimulatedDevice {
     var transport: (any HCITransport)?
   }
 
-  /// `wrap` may put something between host and controller.
+  /// `wrap` may put something between host and controller. `interval` is that of the connections it makes.
   init(
-    _ name: String, in world: SimulatedWorld, wrap: @escaping (any HCITransport) -> any HCITransport = { $0 }
+    _ name: String, in world: SimulatedWorld, interval: ConnectionInterval? = nil,
+    wrap: @escaping (any HCITransport) -> any HCITransport = { $0 }
   ) throws {
     let identity = try PeerIdentity(secret: Array("a host secret of 16".utf8))
     let number = UInt64(name.utf8.reduce(0) { $0 &* 31 &+ UInt64($1) } & 0xFFFF)
     let power = power
+    var configuration = HostConfiguration(staticRandomAddress: BDAddress(0xC000_0000_0000 | number))
+    if let interval { configuration.connectionParameters.interval = interval }
     system = BluetoothSystem(
       name: name, scheduler: world.simulator, identity: identity,
       replica: SystemReplica { identity.address(of: $0) }, deviceName: name,
-      configuration: HostConfiguration(staticRandomAddress: BDAddress(0xC000_0000_0000 | number))
+      configuration: configuration
     ) { completion in
       guard power.isOn else { return completion(.failure(HCITransportError("switched off"))) }
       let pair = HCITransportPair(scheduler: world.simulator)
