@@ -43,6 +43,7 @@ final class SimulatedWorld {
 final class SimulatedDevice {
   private(set) var controller: VirtualController?
   let system: BluetoothSystem
+  private let world: SimulatedWorld
   private let power = Power()
 
   private final class Power {
@@ -56,6 +57,7 @@ final class SimulatedDevice {
     _ name: String, in world: SimulatedWorld, interval: ConnectionInterval? = nil,
     wrap: @escaping (any HCITransport) -> any HCITransport = { $0 }
   ) throws {
+    self.world = world
     let identity = try PeerIdentity(secret: Array("a host secret of 16".utf8))
     let number = UInt64(name.utf8.reduce(0) { $0 &* 31 &+ UInt64($1) } & 0xFFFF)
     let power = power
@@ -84,6 +86,12 @@ final class SimulatedDevice {
     }
   }
 
+  /// Whether its radio packets reach anyone, and anyone's reach it.
+  func setAudible(_ isAudible: Bool) {
+    guard let controller = power.controller else { return }
+    world.world.setIsolated(!isAudible, controller.device)
+  }
+
   func session() -> TestSession { TestSession(system) }
 }
 
@@ -105,6 +113,11 @@ final class TestSession {
 
   var events: [SystemEvent] { inbox.events }
   func forget() { inbox.events.removeAll() }
+  /// The events since the last call.
+  func take() -> [SystemEvent] {
+    defer { inbox.events.removeAll(keepingCapacity: true) }
+    return inbox.events
+  }
   func send(_ request: SystemRequest) { system.handle(request, of: id) }
   func close() { system.removeSession(id) }
 
