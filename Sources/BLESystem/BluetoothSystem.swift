@@ -119,7 +119,7 @@ final class BluetoothSystem: HostOwner {
     failures += 1
     if failures == 1 { Log.write(.error, "system", "adapter \(name): \(reason); trying again") }
     power = .waiting
-    change(to: .poweredOff)
+    change(to: .poweredOff, problem: reason)
     retryTimer?.arm(at: scheduler.now + Self.retryPeriod)
   }
 
@@ -155,10 +155,10 @@ final class BluetoothSystem: HostOwner {
     done?()
   }
 
-  private func change(to new: AdapterState) {
+  private func change(to new: AdapterState, problem: String? = nil) {
+    replica.update(state: new, problem: problem)
     guard state != new else { return }
     state = new
-    replica.update(state: new)
     Log.write(.info, "system", "adapter \(name): \(new)")
     for session in orderedSessions { tellState(session) }
   }
@@ -228,7 +228,7 @@ final class BluetoothSystem: HostOwner {
     failures = 1
     forgetEverything()
     power = .waiting
-    change(to: .resetting)
+    change(to: .resetting, problem: error.description)
     retryTimer?.arm(at: scheduler.now + Self.firstRetry)
   }
 

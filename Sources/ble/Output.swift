@@ -72,18 +72,18 @@ extension [UInt8] {
     self = bytes
   }
 
-  /// The value for people: hexadecimal, then as text where it plainly is one. One octet is more often a number.
+  /// The value for people: hexadecimal, then as text where it plainly is one.
   var forPeople: String {
     if isEmpty { return "(empty)" }
-    guard count > 1, let text = plainText else { return hex }
+    guard let text = plainText else { return hex }
     return "\(hex)  \"\(text)\""
   }
 
   /// The value as text where it plainly is one: UTF-8 of at least one character, none of which needs spelling out.
-  /// One zero at the end, which many devices send, is left out.
+  /// One octet is more often a number. One zero at the end, which many devices send, is left out.
   var plainText: String? {
     let octets = last == 0 ? dropLast() : self[...]
-    guard !octets.isEmpty, let text = String(validating: octets, as: UTF8.self), harmless(text) == text else {
+    guard octets.count > 1, let text = String(validating: octets, as: UTF8.self), harmless(text) == text else {
       return nil
     }
     return text

@@ -58,7 +58,8 @@ struct SimCommand {
     guard let loop = EventLoop(name: "ble sim") else {
       throw .failed("the system has no thread or file descriptor left")
     }
-    let radio = RadioProcess(loop: loop, seed: seed, output: context.output)
+    let radio = RadioProcess(
+      loop: loop, seed: seed, capture: context.arguments.value("--capture"), output: context.output)
     let outcome = await withCheckedContinuation { continuation in
       loop.execute { [addresses, control] in continuation.resume(returning: radio.start(addresses, control)) }
     }
@@ -80,13 +81,15 @@ struct SimCommand {
 final class RadioProcess: @unchecked Sendable {
   private let loop: EventLoop
   private let seed: UInt64
+  private let capture: String?
   private let output: Output
   private var pump: RadioPump?
   private(set) var server: RadioServer?
   private var control: LineServer?
 
-  init(loop: EventLoop, seed: UInt64, output: Output) {
+  init(loop: EventLoop, seed: UInt64, capture: String? = nil, output: Output) {
     self.loop = loop
+    self.capture = capture
     self.seed = seed
     self.output = output
   }
@@ -95,7 +98,7 @@ final class RadioProcess: @unchecked Sendable {
   func start(_ addresses: [SocketAddress], _ controlAddress: SocketAddress?) -> Result<Void, HCITransportError> {
     let pump = RadioPump(loop: loop)
     let output = output
-    let server = RadioServer(pump: pump, seed: seed) { Self.show($0, output) }
+    let server = RadioServer(pump: pump, seed: seed, capture: capture) { Self.show($0, output) }
     self.pump = pump
     self.server = server
     do throws(HCITransportError) {

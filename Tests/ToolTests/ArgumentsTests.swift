@@ -79,13 +79,14 @@ import Testing
   }
 
   @Test func adaptersThatDoNotExistYetAreRefused() {
-    for text in ["hci0", "usb:0a12:0001", "serial:/dev/ttyACM0", "daemon"] {
+    for text in ["usb:0a12:0001", "serial:/dev/ttyACM0", "daemon"] {
       #expect { try Main.adapter(text) } throws: {
         ($0 as? Failure)?.kind == .noAdapter && "\($0)".contains("tcp:HOST:PORT")
       }
     }
     #expect { try Main.adapter("tcp:") } throws: { ($0 as? Failure)?.kind == .usage }
     #expect(throws: Never.self) { try Main.adapter("virtual:a") }
+    #expect(throws: Never.self) { try Main.adapter("hci0") }
   }
 
   @Test func namesOfPeersAreMadeHarmless() {
