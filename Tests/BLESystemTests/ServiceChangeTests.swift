@@ -299,4 +299,74 @@ import Testing
     }
     #expect(credits == 30)
   }
+
+  // MARK: Out of sync
+
+  /// A peer with a Database Hash, and the phone connected to it; the handle of a value of one octet.
+  private func rogue() throws -> (world: SimulatedWorld, app: TestSession, rogue: RoguePeer, LinkReference, UInt16) {
+    let world = SimulatedWorld()
+    let phone = try world.device("phone")
+    let app = phone.session()
+    let database = AttributeDatabase()
+    try database.addService(
+      ServiceDefinition(
+        uuid: 0x1801,
+        characteristics: [
+          CharacteristicDefinition(
+            uuid: 0x2B29, properties: [.read, .write], permissions: .readWrite, value: .clientFeatures),
+          CharacteristicDefinition(uuid: 0x2B2A, properties: .read, permissions: .readable, value: .databaseHash),
+        ]))
+    let service = try database.addService(
+      ServiceDefinition(
+        uuid: 0x180F,
+        characteristics: [
+          CharacteristicDefinition(uuid: 0x2A19, properties: .read, permissions: .readWrite, value: .fixed([7]))
+        ]))
+    let rogue = RoguePeer(database, in: world)
+    rogue.advertise("rogue")
+    let link = try app.connect(to: "rogue", in: world)
+    _ = try app.services(link, in: world)
+    #expect(rogue.bearer.clientFeatures.contains(.robustCaching))
+    rogue.forget()
+    return (world, app, rogue, link, service.characteristics[0].value)
+  }
+
+  /// A peer that has forgotten that this client knows its database (as one does that was restarted) costs two requests.
+  @Test func aPeerOutOfSyncWithTheSameHashIsAskedAgain() throws {
+    let (world, app, rogue, link, value) = try rogue()
+    var refusals = 1
+    rogue.rewrite = { pdu in
+      guard pdu[0] == 0x0B, refusals > 0 else { return .send([pdu]) }
+      refusals -= 1
+      return .send([[0x01, 0x0A, 0, 0, 0x12]])
+    }
+    #expect(try app.read(link, value, in: world) == [7])
+    #expect(rogue.received.map(\.first) == [0x0A, 0x08, 0x0A])
+    #expect(!app.events.contains { if case .servicesModified = $0 { true } else { false } })
+    // What was found is still known.
+    #expect(try app.services(link, atOnce: true, in: world).map(\.uuid) == [0x1801, 0x180F])
+  }
+
+  @Test func aPeerOutOfSyncWithAnotherHashIsAnotherDatabase() throws {
+    let (world, app, rogue, link, value) = try rogue()
+    try rogue.database.removeService(value - 2)
+    let other = try rogue.database.addService(
+      ServiceDefinition(
+        uuid: 0x1811,
+        characteristics: [
+          CharacteristicDefinition(uuid: 0x2A46, properties: .write, permissions: .readWrite, value: .fixed([9]))
+        ]))
+    #expect(other.characteristics[0].value == value, "the same handle, another value")
+    rogue.perform { bearer, now in
+      bearer.databaseChanged(value - 2...value, database: rogue.database, now: now)
+    }
+    let written = app.nextToken()
+    app.send(.writeValue(written, link, value, [1]))
+    app.send(.writeCommand(link, value, [2]))
+    app.send(.writeValue(app.nextToken(), link, value, [3]))
+    #expect(reason { try app.write(link, value, [4], in: world) } == .invalidHandle)
+    #expect(rogue.database.value(value) == [9], "an old handle is never written")
+    #expect(app.events.contains(.servicesModified(link, 1...0xFFFF)))
+    #expect(try app.services(link, in: world).map(\.uuid) == [0x1801, 0x1811])
+  }
 }
