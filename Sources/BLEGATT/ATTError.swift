@@ -59,6 +59,8 @@ public enum GATTError: Error, Hashable, Sendable {
   case valueTooLong(count: Int)
   /// No response came within 30 s: the bearer carries nothing any more (Vol 3 Part F 3.3.3).
   case timedOut(request: ATTOpcode)
+  /// The server's attributes have changed: the handle that the procedure names has lost its meaning.
+  case databaseChanged
   /// The bearer ended, or had ended, before the procedure was done.
   case bearerClosed
 }

@@ -26,6 +26,11 @@ public final class Connection {
   var isDisconnecting: Bool { disconnectDeadline != nil }
   /// When it must have come: the peer has until the supervision timeout to acknowledge, the controller a moment more.
   var disconnectDeadline: Instant?
+  /// Answers that the peer made this side owe it, not yet acknowledged by the controller.
+  var answersOnTheWay = 0
+  /// A peer that waits for answers, as the protocols want it, never has as many coming; one that does not is ignored
+  /// while it has.
+  static let answersMax = 64
   /// Tags of the ATT PDUs that the controller has not yet acknowledged, oldest first, in step with ACL accounting.
   var sentTags = TagQueue()
 
@@ -52,7 +57,7 @@ func earlier(_ a: Instant?, _ b: Instant?) -> Instant? {
 }
 
 /// What an L2CAP frame on its way to the controller was, for crediting its sender.
-enum FrameTag { case command, notification, other }
+enum FrameTag { case command, notification, answer, other }
 
 /// A first-in first-out queue of tags that keeps its memory.
 struct TagQueue {

@@ -105,6 +105,7 @@ extension Host {
       switch connection.sentTags.removeFirst() {
       case .command: sentCommands += 1
       case .notification: notifications += 1
+      case .answer: connection.answersOnTheWay -= 1
       case .other, nil: break
       }
     }

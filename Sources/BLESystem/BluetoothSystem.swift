@@ -55,6 +55,7 @@ final class BluetoothSystem: HostOwner {
   /// Links by peer.
   var links: [PeerIdentifier: PeerLink] = [:]
   var linkEpoch: UInt32 = 0
+  var caches = GATTCacheTable()
   /// Who waits for a link to a peer.
   var wanted: [PeerIdentifier: Set<SessionID>] = [:]
   var local = LocalServices()
@@ -235,6 +236,7 @@ final class BluetoothSystem: HostOwner {
   private func forgetEverything() {
     for peer in links.keys { replica.update(connected: peer, services: nil) }
     links.removeAll()
+    caches = GATTCacheTable()
     rssiReads.removeAll()
     wanted.removeAll()
     scan = ScanMerger()
