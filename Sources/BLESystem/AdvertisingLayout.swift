@@ -22,7 +22,8 @@ enum AdvertisingLayout {
         _ = data.append(localName: name)
       } else {
         if response.append(localName: name, limit: nameMaxInScanResponse) != .complete {
-          Log.write(.info, "system", "the name \"\(name)\" is advertised cut: at most 10 octets fit beside the services")
+          Log.write(
+            .info, "system", "the name \"\(name)\" is advertised cut: at most 10 octets fit beside the services")
         }
       }
     }

@@ -157,6 +157,9 @@ enum CommandTable {
     ("COREBLUETOOTH_CAPTURE", "the file for HCI packets where --capture is not given"),
     ("COREBLUETOOTH_LOG", "error, info, debug or trace, then layers after commas: what goes to standard error"),
     ("COREBLUETOOTH_NAME", "the GAP Device Name; default the host name (serve: the profile's name)"),
-    ("COREBLUETOOTH_STATE_DIR", "where the secret is kept that peers' identifiers are made with; default the XDG state directory"),
+    (
+      "COREBLUETOOTH_STATE_DIR",
+      "where the secret is kept that peers' identifiers are made with; default the XDG state directory"
+    ),
   ]
 }

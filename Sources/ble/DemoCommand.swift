@@ -23,7 +23,8 @@ struct DemoCommand {
     guard let loop = EventLoop(name: "ble demo") else {
       throw .failed("the system has no thread or file descriptor left")
     }
-    let demo = Demo(loop: loop, directory: directory, programs: programs, centralCapture: context.arguments.value("--capture"),
+    let demo = Demo(
+      loop: loop, directory: directory, programs: programs, centralCapture: context.arguments.value("--capture"),
       output: context.output)
     let inbox = context.inbox.ticker
     let outcome = await withCheckedContinuation { continuation in
