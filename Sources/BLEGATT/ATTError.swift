@@ -72,3 +72,12 @@ public enum ATTBearerFailure: Hashable, Sendable {
   /// An indication of ours got no confirmation within 30 s.
   case confirmationTimedOut(handle: UInt16)
 }
+
+extension ATTBearerFailure: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .responseTimedOut(let request): "no answer to \(request) within 30 s"
+    case .confirmationTimedOut(let handle): "no confirmation of an indication of handle \(handle) within 30 s"
+    }
+  }
+}

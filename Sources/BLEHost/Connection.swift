@@ -23,7 +23,9 @@ public final class Connection {
   /// When a link whose features nobody tells is reported all the same.
   var reportDeadline: Instant?
   /// Set when the host has given the link up and waits for Disconnection Complete.
-  var isDisconnecting = false
+  var isDisconnecting: Bool { disconnectDeadline != nil }
+  /// When it must have come: the peer has until the supervision timeout to acknowledge, the controller a moment more.
+  var disconnectDeadline: Instant?
   /// Answers that the peer made this side owe it, not yet acknowledged by the controller.
   var answersOnTheWay = 0
   /// A peer that waits for answers, as the protocols want it, never has as many coming; one that does not is ignored
@@ -42,7 +44,8 @@ public final class Connection {
   }
 
   var nextDeadline: Instant? {
-    earlier(earlier(bearer.nextDeadline, signaling.nextDeadline), reportDeadline)
+    earlier(
+      earlier(bearer.nextDeadline, signaling.nextDeadline), earlier(reportDeadline, disconnectDeadline))
   }
 }
 

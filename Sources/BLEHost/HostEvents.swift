@@ -147,7 +147,7 @@ extension Host {
     }
   }
 
-  private func disconnected(_ event: DisconnectionComplete) {
+  func disconnected(_ event: DisconnectionComplete) {
     guard event.status == .success, let connection = remove(event.connectionHandle) else { return }
     advertiser.linkEnded(into: &commands)
     if connection.isReported {

@@ -181,7 +181,7 @@ final class AdapterPool: Sendable {
   static func openCapture(_ path: String?, _ loop: EventLoop) -> CaptureFile? {
     guard let path else { return nil }
     do {
-      return try CaptureFile(path: path, loop: loop)
+      return try CaptureFile(path: path, loop: loop) { Log.line("CoreBluetooth: \($0)") }
     } catch {
       Log.line("CoreBluetooth: \(error)")
       return nil

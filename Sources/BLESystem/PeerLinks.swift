@@ -104,6 +104,8 @@ struct Subscription {
   var configuration: UInt16?
   /// Whether the peer has been told to send.
   var isOn = false
+  /// Writes of the configuration that the peer has not answered: `isOn` may be about to change.
+  var pendingWrites = 0
 }
 
 /// A first-in first-out queue of session identifiers.

@@ -151,7 +151,8 @@ extension BluetoothSystem {
     let others = subscription.sessions.subtracting([session.id])
     if isOn { subscription.sessions.insert(session.id) } else { subscription.sessions.remove(session.id) }
     link.subscriptions[handle] = subscription
-    if subscription.isOn == isOn || !isOn && !others.isEmpty {
+    let isSettled = subscription.pendingWrites == 0 && subscription.isOn == isOn
+    if isSettled || !isOn && !others.isEmpty {
       // The peer sends already, or has to go on for others, or never sent.
       post(.notifyStateChanged(token, link.reference, isNotifying: isOn, nil), to: session)
       return
@@ -184,6 +185,7 @@ extension BluetoothSystem {
   ) {
     let notifies = characteristic.properties & CharacteristicProperties.notify.rawValue != 0
     let value: [UInt8] = [isOn ? (notifies ? 1 : 2) : 0, 0]
+    link.subscriptions[characteristic.valueHandle]?.pendingWrites += 1
     perform(link, .writeConfiguration(session, token, valueHandle: characteristic.valueHandle, isOn)) {
       $0.write(configuration, value.span.bytes, token: $1, now: $2)
     }
@@ -205,6 +207,7 @@ extension BluetoothSystem {
         let configuration = subscription.configuration
       else { continue }
       link.subscriptions[handle]?.isOn = false
+      link.subscriptions[handle]?.pendingWrites += 1
       let off: [UInt8] = [0, 0]
       perform(link, .writeConfiguration(0, 0, valueHandle: handle, false)) {
         $0.write(configuration, off.span.bytes, token: $1, now: $2)
@@ -349,6 +352,7 @@ extension BluetoothSystem {
   private func configurationWritten(
     _ error: GATTError?, _ link: PeerLink, _ session: SessionID, _ token: RequestToken, _ handle: UInt16, _ isOn: Bool
   ) {
+    link.subscriptions[handle]?.pendingWrites -= 1
     if let error {
       failSubscription(link, token, handle, isOn, session, Self.error(error, link))
       return

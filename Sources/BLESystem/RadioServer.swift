@@ -85,7 +85,7 @@ public final class RadioServer {
 
   /// Switches a slot off (its connection is closed, and a new one refused) or on again. False: there is none.
   public func setPower(slot: Int, isOn: Bool) -> Bool {
-    guard slots.indices.contains(slot - 1) else { return false }
+    guard hasSlot(slot) else { return false }
     slots[slot - 1].isPoweredOn = isOn
     if !isOn { leave(slot - 1, "switched off") }
     return true
@@ -93,10 +93,13 @@ public final class RadioServer {
 
   /// Closes a slot's connection, as if its program had been killed. False: there is none.
   public func drop(slot: Int) -> Bool {
-    guard slots.indices.contains(slot - 1), slots[slot - 1].controller != nil else { return false }
+    guard hasSlot(slot), slots[slot - 1].controller != nil else { return false }
     leave(slot - 1, "dropped")
     return true
   }
+
+  /// Takes any number: one may come from outside.
+  private func hasSlot(_ slot: Int) -> Bool { slot >= 1 && slot <= slots.count }
 
   private func accept(_ transport: SocketTransport) {
     let index = slot(for: transport.peerProcess)

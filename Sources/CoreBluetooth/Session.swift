@@ -34,14 +34,15 @@ final class Session: Sendable {
       return true
     }
 
-    /// All that is pending; nil ends the block.
-    mutating func next() -> [Delivery]? {
-      guard !pending.isEmpty else {
-        isScheduled = false
-        return nil
-      }
+    mutating func takePending() -> [Delivery] {
       defer { pending = [] }
       return pending
+    }
+
+    /// At the end of a block: whether another has to be queued for what has come meanwhile.
+    mutating func goesOn() -> Bool {
+      isScheduled = !pending.isEmpty
+      return isScheduled
     }
   }
 
@@ -83,15 +84,15 @@ final class Session: Sendable {
   private func schedule() { queue.async { self.drain() } }
 
   private func drain() {
-    while let batch = inbox.withLock({ $0.next() }) {
-      for delivery in batch {
-        guard let owner = inbox.withLock({ $0.owner }) else { return }
-        switch delivery {
-        case .event(let event): owner.process(event)
-        case .local(let action): action(owner)
-        }
+    for delivery in inbox.withLock({ $0.takePending() }) {
+      guard let owner = inbox.withLock({ $0.owner }) else { return }
+      switch delivery {
+      case .event(let event): owner.process(event)
+      case .local(let action): action(owner)
       }
     }
+    // What came meanwhile waits for its turn, so that a stream of events leaves the queue to others, too.
+    if inbox.withLock({ $0.goesOn() }) { schedule() }
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import BLEProfile
+import Dispatch
 import Glibc
 import Synchronization
 
@@ -23,6 +24,12 @@ final class Output: Sendable {
     lock.withLock { _ in sink(line) }
   }
 
+  /// The same, but `emit` never waits for whoever reads: the lines are written on a queue of their own.
+  func inBackground() -> (Output, BackgroundLines) {
+    let lines = BackgroundLines(sink: sink)
+    return (Output(isJSON: isJSON) { lines.add($0) }, lines)
+  }
+
   /// Writes the whole text, however often the descriptor takes only part of it.
   static func write(_ text: String, to descriptor: Int32) {
     var rest = Array(text.utf8)[...]
@@ -33,6 +40,36 @@ final class Output: Sendable {
       guard count > 0 else { return }
       rest = rest.dropFirst(count)
     }
+  }
+}
+
+/// Lines on their way to a sink that may be slow, or stuck: beyond ``waitingMax`` they are dropped.
+final class BackgroundLines: Sendable {
+  static let waitingMax = 10_000
+  private let queue = DispatchQueue(label: "output")
+  private let waiting = Mutex(0)
+  private let sink: @Sendable (String) -> Void
+
+  init(sink: @escaping @Sendable (String) -> Void) { self.sink = sink }
+
+  func add(_ line: String) {
+    let isTaken = waiting.withLock { waiting in
+      guard waiting < Self.waitingMax else { return false }
+      waiting += 1
+      return true
+    }
+    guard isTaken else { return }
+    queue.async { [self] in
+      sink(line)
+      waiting.withLock { $0 -= 1 }
+    }
+  }
+
+  /// Waits until all lines are written, a second at most.
+  func finish() {
+    let isDone = DispatchSemaphore(value: 0)
+    queue.async { isDone.signal() }
+    _ = isDone.wait(timeout: .now() + 1)
   }
 }
 

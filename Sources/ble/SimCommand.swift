@@ -5,6 +5,7 @@ import BLEHCI
 import BLEProfile
 import BLESystem
 import BLETransport
+import Glibc
 
 /// `ble sim`: hosts a virtual radio that other programs' hosts join over HCI.
 struct SimCommand {
@@ -37,14 +38,12 @@ struct SimCommand {
     }
   }
 
-  private static func address(_ text: String, allowsPortZero: Bool) throws(Failure) -> SocketAddress {
+  static func address(_ text: String, allowsPortZero: Bool) throws(Failure) -> SocketAddress {
     // Port 0, which lets the system choose, is no adapter but a place to listen.
-    if allowsPortZero, text.hasPrefix("tcp:"), text.hasSuffix(":0") {
-      return .tcp(host: String(text.dropFirst(4).dropLast(2)), port: 0)
-    }
+    let isPortZero = allowsPortZero && text.hasPrefix("tcp:") && text.hasSuffix(":0")
     do throws(AdapterSpec.ParseError) {
-      switch try AdapterSpec(parsing: text) {
-      case .tcp(let host, let port): return .tcp(host: host, port: port)
+      switch try AdapterSpec(parsing: isPortZero ? text.dropLast() + "1" : text) {
+      case .tcp(let host, let port): return .tcp(host: host, port: isPortZero ? 0 : port)
       case .unix(let path): return .unix(path: path)
       case .virtual, .hci, .usb, .serial, .daemon: break
       }
@@ -58,8 +57,12 @@ struct SimCommand {
     guard let loop = EventLoop(name: "ble sim") else {
       throw .failed("the system has no thread or file descriptor left")
     }
+    // Whoever read the lines may go, or stop reading; the radio goes on.
+    signal(SIGPIPE, SIG_IGN)
+    let (output, lines) = context.output.inBackground()
+    defer { lines.finish() }
     let radio = RadioProcess(
-      loop: loop, seed: seed, capture: context.arguments.value("--capture"), output: context.output)
+      loop: loop, seed: seed, capture: context.arguments.value("--capture"), output: output)
     let outcome = await withCheckedContinuation { continuation in
       loop.execute { [addresses, control] in continuation.resume(returning: radio.start(addresses, control)) }
     }

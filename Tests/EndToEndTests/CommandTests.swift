@@ -13,6 +13,15 @@ import Testing
     return try await server.expect("advertising")["name"]
   }
 
+  @Test(arguments: ["/nonexistent/a.btsnoop", "/tmp", ""])
+  func aCaptureThatCannotBeWrittenIsSaidAtOnce(_ path: String) async throws {
+    try await withSite { site in
+      let (lines, code) = try await site.run("scan", ["scan", "--for", "1", "--capture", path])
+      #expect(code == 1)
+      #expect(lines.contains { $0.string?.contains("cannot write the capture") == true })
+    }
+  }
+
   @Test func exploreShowsTheTreeOfAProfile() async throws {
     try await withSite { site in
       let name = try await serve(site, "heart-rate-sensor")
