@@ -29,6 +29,7 @@ def test_uuid(number):
 
 
 SERVICE, FIXED, KEPT, COMMANDS, NOTIFIED, INDICATED, LONG, DESCRIBED, REFUSING, CONTROL = map(test_uuid, range(1, 11))
+SERVICE_CHANGED, CLIENT_SUPPORTED_FEATURES = '2A05', '2B29'
 PATTERN = bytes(index * 5 % 256 for index in range(512)).hex()
 
 
@@ -182,8 +183,17 @@ def normal(services):
             key: characteristic[key] for key in ('uuid', 'handle', 'properties', 'value')
         } | {
             'descriptors': [{key: each[key] for key in ('uuid', 'handle', 'value')} for each in characteristic['descriptors']]
-        } for characteristic in service['characteristics']]
+        } | own(characteristic) for characteristic in service['characteristics']]
     } for service in services]
+
+
+def own(characteristic):
+    """What takes the place of a value that differs from client to client: each has written its own."""
+    if characteristic['uuid'] == CLIENT_SUPPORTED_FEATURES:
+        return {'value': None}
+    if characteristic['uuid'] == SERVICE_CHANGED:
+        return {'descriptors': [{key: each[key] for key in ('uuid', 'handle')} for each in characteristic['descriptors']]}
+    return {}
 
 
 def lines(tree):

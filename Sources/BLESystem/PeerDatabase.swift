@@ -116,10 +116,11 @@ extension BluetoothSystem {
     guard handle == link.cache.attributeService?.serviceChanged else { return }
     let octets = [UInt8](value)
     var reader = ByteReader(octets.span.bytes)
-    var range: ClosedRange<UInt16> = 1...0xFFFF
-    // A range that is none could be any.
-    if let start = try? reader.u16(), let end = try? reader.u16(), start <= end, reader.isAtEnd { range = start...end }
-    serviceChanged(link, range)
+    guard let start = try? reader.u16(), let end = try? reader.u16(), start <= end, reader.isAtEnd else {
+      Log.write(.error, "system", "\(link.connection.peer) indicated a range of changed services that is none; ignored")
+      return
+    }
+    serviceChanged(link, start...end)
   }
 
   /// What was known of the peer's attributes within `range` is void.

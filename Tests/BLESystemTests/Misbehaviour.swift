@@ -133,6 +133,7 @@ enum Misbehaviour: String, CaseIterable {
   case indications = "sends 300 indications first, without waiting"
   case requests = "sends 300 requests first, without waiting"
   case serviceChanged = "tells first that all its services changed"
+  case changeOfNothing = "tells first of a change in a range that is none"
   case outOfSync = "says that its database is out of sync"
   case disconnect = "ends the connection"
 
@@ -179,6 +180,9 @@ enum Misbehaviour: String, CaseIterable {
     case .serviceChanged:
       let handle = [UInt8(truncatingIfNeeded: serviceChanged), UInt8(truncatingIfNeeded: serviceChanged >> 8)]
       return .send([[0x1D] + handle + [1, 0, 0xFF, 0xFF], response])
+    case .changeOfNothing:
+      let handle = [UInt8(truncatingIfNeeded: serviceChanged), UInt8(truncatingIfNeeded: serviceChanged >> 8)]
+      return .send([[0x1D] + handle + [9, 0, 1, 0], [0x1D] + handle + [1], response])
     case .outOfSync: return .send([[0x01, request[0], 0, 0, 0x12]])
     case .disconnect: return .disconnect
     }
