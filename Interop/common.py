@@ -28,6 +28,7 @@ DESCRIBED = test_uuid(8)  # read, with descriptors
 REFUSING = test_uuid(9)  # read, write: application error 0x80
 CONTROL = test_uuid(10)  # write: 01 disconnect after the next subscription, 02 ask for other connection parameters
 OWN_DESCRIPTOR = test_uuid(0x101)
+SERVICE_CHANGED = '2A05'
 
 
 def event(kind, /, **fields):

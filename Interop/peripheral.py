@@ -123,6 +123,8 @@ class Peripheral:
         event('disconnected', reason=int(reason))
 
     def on_subscription(self, connection, characteristic, notify, indicate):
+        if common.uuid_text(characteristic.uuid) == common.SERVICE_CHANGED:
+            return  # A host's own business: it has no values to be sent.
         event('subscription', uuid=common.uuid_text(characteristic.uuid), notify=notify, indicate=indicate)
         key = (connection, characteristic.handle)
         if sender := self.senders.pop(key, None):

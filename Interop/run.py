@@ -29,7 +29,12 @@ def test_uuid(number):
 
 
 SERVICE, FIXED, KEPT, COMMANDS, NOTIFIED, INDICATED, LONG, DESCRIBED, REFUSING, CONTROL = map(test_uuid, range(1, 11))
+SERVICE_CHANGED, CLIENT_SUPPORTED_FEATURES = '2A05', '2B29'
 PATTERN = bytes(index * 5 % 256 for index in range(512)).hex()
+
+
+# How much longer than on an idle machine everything may take.
+PATIENCE = float(os.environ.get('INTEROP_PATIENCE', '1'))
 
 
 class Failed(Exception):
@@ -67,7 +72,7 @@ class Program:
 
     def wait_for(self, event, limit=30, **fields):
         """The next event of that name with those fields."""
-        deadline = time.monotonic() + limit
+        deadline = time.monotonic() + limit * PATIENCE
         while True:
             found = self.next(deadline)
             if found.get('event') == event and all(found.get(key) == value for key, value in fields.items()):
@@ -75,7 +80,7 @@ class Program:
 
     def finish(self, limit=60):
         """Waits for its end and gives its exit code; `events` has all that it printed."""
-        deadline = time.monotonic() + limit
+        deadline = time.monotonic() + limit * PATIENCE
         with contextlib.suppress(Failed):
             while True:
                 self.next(deadline)
@@ -88,7 +93,7 @@ class Program:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
-                self.process.wait(5)
+                self.process.wait(5 * PATIENCE)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -142,7 +147,7 @@ class Bench:
 
     def one(self, *words, adapter, code=0):
         """A command of `ble` that ends by itself; gives what it printed."""
-        program = self.ble(*words, '--timeout', '20', adapter=adapter)
+        program = self.ble(*words, '--timeout', str(20 * PATIENCE), adapter=adapter)
         found = program.finish()
         if found != code:
             raise Failed(f'{program.name} ended with {found} instead of {code}: {program.complaint()}')
@@ -178,8 +183,17 @@ def normal(services):
             key: characteristic[key] for key in ('uuid', 'handle', 'properties', 'value')
         } | {
             'descriptors': [{key: each[key] for key in ('uuid', 'handle', 'value')} for each in characteristic['descriptors']]
-        } for characteristic in service['characteristics']]
+        } | own(characteristic) for characteristic in service['characteristics']]
     } for service in services]
+
+
+def own(characteristic):
+    """What takes the place of a value that differs from client to client: each has written its own."""
+    if characteristic['uuid'] == CLIENT_SUPPORTED_FEATURES:
+        return {'value': None}
+    if characteristic['uuid'] == SERVICE_CHANGED:
+        return {'descriptors': [{key: each[key] for key in ('uuid', 'handle')} for each in characteristic['descriptors']]}
+    return {}
 
 
 def lines(tree):

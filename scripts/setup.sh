@@ -24,7 +24,7 @@ esac
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
   echo "setup: this is no Debian system; install by hand: OpenSSL's headers, pkgconf, and for the tests tshark, git and" >&2
-  echo "setup: Python 3 with venv" >&2
+  echo "setup: Python 3 with venv; the kernel lab needs Debian's kernel" >&2
 else
   need libssl-dev "headers and library of libcrypto, for AES and random numbers"
   command -v pkg-config >/dev/null 2>&1 || need pkgconf "tells the Swift package manager where libcrypto is"
@@ -32,6 +32,10 @@ else
     need git "lists the files that the style rules look at"
     need tshark "judges the captures"
     need python3-venv "the foreign stack that is tested against lives in a Python environment"
+    need qemu-system-x86 "boots the kernel lab, a Linux kernel with Bluetooth for the tests of adapters"
+    need busybox-static "mounts the files of the kernel lab's guest"
+    need cpio "packs the kernel lab's first file system"
+    need kmod "tells which modules the kernel lab needs"
   fi
 fi
 
@@ -72,4 +76,6 @@ if [ "$target" = test ]; then
     # Last, so that an interrupted installation is begun again.
     cp Interop/requirements.txt "$environment/requirements.txt"
   fi
+  # Where this fails the stage kernel tells; all the others can do without.
+  KernelLab/setup.sh || echo "setup: there will be no kernel lab" >&2
 fi

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# soak.sh [ROUNDS]: all unit tests under the address sanitizer (scripts/test.sh says why not the thread sanitizer), then with
-# the hostile octets of ROUNDS other seeds (default 20). Stops at the first failure and says how to repeat it.
+# soak.sh [ROUNDS]: all unit tests under the address sanitizer (scripts/test.sh says why not the thread sanitizer), then
+# ten million octets both ways over lossy links, and the hostile octets of ROUNDS other seeds (default 20). Stops at the first failure and says how to repeat it.
 set -eu
 cd "$(dirname "$0")/.."
 rounds=${1:-20}
@@ -24,6 +24,11 @@ counted env ASAN_OPTIONS=detect_leaks=0 swift test --sanitize address --scratch-
 }
 
 swift build --build-tests
+echo "== ten million octets each way on each of four lossy links"
+TRANSFER_OCTETS=10000000 counted swift test --skip-build --filter '^BLESystemTests\.TransferTests' || {
+  echo "repeat: TRANSFER_OCTETS=10000000 swift test --filter TransferTests"
+  exit 1
+}
 for round in $(seq 1 "$rounds"); do
   export HOSTILE_SEED=$((round * 7919))
   echo "== hostile octets, HOSTILE_SEED=$HOSTILE_SEED"

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # test.sh [STAGE…]: the stages of `make test`, all or those named, in this order:
-#   setup format tidy build unit client endtoend interop tshark allocations sanitize
+#   setup format tidy build unit client endtoend interop kernel tshark allocations sanitize
 # Prints minutes per stage and ends with a line "N passed, N failed"; exit code 0 where nothing failed.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-all="setup format tidy build unit client endtoend interop tshark allocations sanitize"
+all="setup format tidy build unit client endtoend interop kernel tshark allocations sanitize"
 stages=${*:-$all}
 
 logs=.build/test-logs
@@ -99,19 +99,40 @@ stage_endtoend() {
   once demo scripts/demo-check.sh
 }
 
-stage_interop() {
-  local log="$logs/interop.log" good bad
-  .build/interop/bin/python Interop/run.py --ble .build/debug/ble --captures "$CAPTURE_DIR" 2>"$logs/interop.err" | tee "$log"
-  local code=${PIPESTATUS[0]}
+# checks NAME COMMAND…: runs a program that prints `ok …` or `FAIL …` for each of its checks, and counts them.
+checks() {
+  local name=$1 log="$logs/$1.log" code good bad
+  shift
+  "$@" 2>"$logs/$name.err" | tee "$log"
+  code=${PIPESTATUS[0]}
   good=$(grep -c '^ok ' "$log")
   bad=$(grep -c '^FAIL ' "$log")
   if [ "$code" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
   pass "$good"
-  [ "$good" -gt 0 ] || fail "interop: nothing was checked (see $logs/interop.err)"
+  if [ "$good" -eq 0 ]; then
+    tail -n 20 "$logs/$name.err"
+    fail "$name: nothing was checked (see $logs/$name.err)"
+  fi
   if [ "$bad" -gt 0 ]; then
     failed=$((failed + bad - 1))
-    fail "interop: $bad checks (see $log and $logs/interop.err)"
+    fail "$name: $bad checks, exit code $code (see $log and $logs/$name.err)"
   fi
+}
+
+stage_interop() {
+  checks interop .build/interop/bin/python Interop/run.py --ble .build/debug/ble --captures "$CAPTURE_DIR"
+}
+
+# Debian's kernel in QEMU, its adapters and our host on one of them: KernelLab/README.md.
+stage_kernel() {
+  local captures="$PWD/.build/kernel-lab/captures" files
+  rm -rf "$captures"
+  LAB_OUT=$captures LAB_CONSOLE="$logs/kernel.console" checks kernel KernelLab/run.sh \
+    .build/interop/bin/python KernelLab/test.py --ble .build/debug/ble --captures "$captures"
+  files=$(find "$captures" -name '*.btsnoop' -size +16c | sort)
+  # shellcheck disable=SC2086
+  once kernel-captures Interop/check_capture.sh $files
+  tail -n 1 "$logs/kernel-captures.log"
 }
 
 stage_tshark() {

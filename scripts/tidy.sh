@@ -37,7 +37,7 @@ swift_files | while IFS= read -r file; do
   # Package.swift has the version of its format first.
   head -n 2 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file"
 done | report "No SPDX line on top:"
-files scripts Interop Benchmarks Makefile | grep -E '\.(sh|py)$|Makefile$' | while IFS= read -r file; do
+files scripts Interop KernelLab Benchmarks Makefile | grep -E '\.(sh|py)$|Makefile$' | while IFS= read -r file; do
   head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file"
 done | report "No SPDX line on top:"
 

@@ -145,17 +145,45 @@ extension ATTBearer {
     client.start(.write(handle), value, token: token, now: now, into: &output)
   }
 
-  /// Write Without Response (4.9.1): at once, whatever is waiting. False, and nothing is sent, if `value` is longer
-  /// than MTU - 3 or the bearer is dead. The token comes back in the packet's ``ATTPacketTag``.
+  /// Write Without Response (4.9.1): at once, whatever is waiting, but for a look at the Database Hash (then it may
+  /// end as ``ATTEvent/commandDropped(token:)``). False, and nothing is sent, if `value` is longer than MTU - 3 or the
+  /// bearer is dead. The token comes back in the packet's ``ATTPacketTag``.
   @discardableResult
   public mutating func writeCommand(_ handle: UInt16, _ value: RawSpan, token: UInt64 = 0) -> Bool {
-    guard !isDead, value.byteCount <= output.mtu - 3 else { return false }
-    output.outgoing.append(.command(token: token)) { writer in
-      writer.u8(ATTOpcode.writeCommand.rawValue)
-      writer.u16(handle)
-      writer.bytes(value)
+    client.writeCommand(handle, value, token: token, into: &output)
+  }
+
+  /// Reliable Writes (4.9.5): all values or none, each part checked against its echo. ``GATTError/valueTooLong(count:)``
+  /// if a value would end beyond 512 octets; the server decides how many its queue holds.
+  public mutating func reliableWrite(_ writes: [GATTQueuedWrite], token: UInt64, now: Instant) {
+    var bytes = ByteWriter()
+    for write in writes {
+      let end = Int(write.offset) + write.value.count
+      guard end <= ATTLimits.valueMax else {
+        return output.events.append(.written(token: token, .valueTooLong(count: end)))
+      }
+      write.encode(into: &bytes)
     }
-    return true
+    client.start(.reliableWrite, bytes.bytes.span.bytes, token: token, now: now, into: &output)
+  }
+
+  /// Asks nothing of the server: ends, with ``ATTEvent/barrierPassed(token:)``, when all procedures before it have.
+  public mutating func passBarrier(token: UInt64, now: Instant) {
+    client.start(.barrier, token: token, now: now, into: &output)
+  }
+
+  /// The server's Database Hash, if its owner relies on what belongs to it: then a server that says Database Out Of Sync
+  /// is asked for it (see ``ATTEvent/databaseOutOfSync(hash:)``), and nothing ends if it is still the same.
+  public var knownDatabaseHash: [UInt8]? {
+    get { client.knownHash }
+    set { client.knownHash = newValue }
+  }
+
+  /// The server has said that its attributes in `range` are not what they were: procedures that name one of them end
+  /// with ``GATTError/databaseChanged``, unsent where they wait. Searches through all services begin again.
+  public mutating func invalidate(_ range: ClosedRange<UInt16>, now: Instant) {
+    guard !isDead else { return }
+    client.invalidate(range, now: now, into: &output)
   }
 }
 
@@ -183,14 +211,26 @@ extension ATTBearer {
     server.reject(id, error, handle: handle, database: database, now: now, into: &output)
   }
 
-  /// Notifies the client of a value, cut to MTU - 3 octets. False if the client did not ask for notifications of it,
-  /// or the link is not protected as the value wants it.
+  /// Notifies the client of a value, cut to MTU - 3 octets; later, where the client has first to learn of a change of
+  /// the database (then it may end as ``ATTEvent/updateDropped(token:)``). False if the client did not ask for
+  /// notifications of it, or the link is not protected as the value wants it.
   @discardableResult
   public mutating func notify(
     _ handle: UInt16, _ value: RawSpan, token: UInt64 = 0, database: AttributeDatabase
   ) -> Bool {
     guard !isDead else { return false }
     return server.notify(handle, value, token: token, database: database, into: &output)
+  }
+
+  /// Notifies the client of several values at once, none cut, all or none (Vol 3 Part G 4.10.2). False, and nothing is
+  /// sent, if the client has not said that it takes such notifications, does not know the database as it is, or did
+  /// not ask for all of them; if they are not two at least, or do not fit ATT_MTU.
+  @discardableResult
+  public mutating func notifyMultiple(
+    _ values: [(handle: UInt16, value: [UInt8])], token: UInt64 = 0, database: AttributeDatabase
+  ) -> Bool {
+    guard !isDead else { return false }
+    return server.notifyMultiple(values, token: token, database: database, into: &output)
   }
 
   /// Indicates a value to the client, cut to MTU - 3 octets when it is sent; one indication at a time is under way,
@@ -212,13 +252,26 @@ extension ATTBearer {
   /// All values the client subscribed to, in handle order: what a bond keeps.
   public var subscriptions: [GATTSubscription] { server.subscriptions }
 
+  /// What the client wrote to Client Supported Features: what a bond keeps.
+  public var clientFeatures: ClientSupportedFeatures { server.clientFeatures }
+
+  /// Whether the client knows the database as it is (Vol 3 Part G 2.5.2.1): what a bond keeps.
+  public var isClientChangeAware: Bool { server.awareness == .aware }
+
+  /// Sets what a bond kept of the client. No event follows.
+  public mutating func restoreClient(features: ClientSupportedFeatures, isChangeAware: Bool) {
+    server.clientFeatures = features
+    server.awareness = isChangeAware ? .aware : .unaware
+  }
+
   /// Sets a configuration that a bond kept. No event follows.
   public mutating func restoreSubscription(_ subscription: GATTSubscription) {
     server.setSubscription(subscription.configuration, ofValue: subscription.valueHandle)
   }
 
   /// Has to be called after `range` of the database was changed: subscriptions and queued writes of attributes that
-  /// are gone end, and a request that waits for one is answered.
+  /// are gone end, and a request that waits for one is answered. The client is told by Service Changed if it wants
+  /// to be; until it knows of the change it may be held off (Vol 3 Part G 2.5.2.1).
   public mutating func databaseChanged(_ range: ClosedRange<UInt16>, database: AttributeDatabase, now: Instant) {
     guard !isDead else { return }
     server.databaseChanged(range, database: database, now: now, into: &output)

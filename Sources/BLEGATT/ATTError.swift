@@ -59,6 +59,8 @@ public enum GATTError: Error, Hashable, Sendable {
   case valueTooLong(count: Int)
   /// No response came within 30 s: the bearer carries nothing any more (Vol 3 Part F 3.3.3).
   case timedOut(request: ATTOpcode)
+  /// The server's attributes have changed: the handle that the procedure names has lost its meaning.
+  case databaseChanged
   /// The bearer ended, or had ended, before the procedure was done.
   case bearerClosed
 }
@@ -69,4 +71,13 @@ public enum ATTBearerFailure: Hashable, Sendable {
   case responseTimedOut(request: ATTOpcode)
   /// An indication of ours got no confirmation within 30 s.
   case confirmationTimedOut(handle: UInt16)
+}
+
+extension ATTBearerFailure: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .responseTimedOut(let request): "no answer to \(request) within 30 s"
+    case .confirmationTimedOut(let handle): "no confirmation of an indication of handle \(handle) within 30 s"
+    }
+  }
 }

@@ -8,7 +8,8 @@ public enum ATTPacketTag: Hashable, Sendable {
   case response
   case indication
   case confirmation
-  /// A Handle Value Notification; the token is that of ``ATTBearer/notify(_:_:token:database:)``.
+  /// A Handle Value Notification, or one of several values; the token is that of
+  /// ``ATTBearer/notify(_:_:token:database:)`` or ``ATTBearer/notifyMultiple(_:token:database:)``.
   case notification(token: UInt64)
   /// A Write Command; the token is that of ``ATTBearer/writeCommand(_:_:token:)``.
   case command(token: UInt64)
@@ -119,6 +120,13 @@ public enum ATTEvent: Sendable {
   case valuesRead(token: UInt64, Result<[GATTReadValue], GATTError>)
   /// A write ended; nil is success.
   case written(token: UInt64, GATTError?)
+  /// All procedures started before ``ATTBearer/passBarrier(token:now:)`` have ended.
+  case barrierPassed(token: UInt64)
+  /// The server said Database Out Of Sync, and its Database Hash (nil: it has none to show) is not the one known: all
+  /// that was known of its attributes is void. Procedures with handles have ended, write commands are dropped.
+  case databaseOutOfSync(hash: Range<Int>?)
+  /// A write command that was accepted is not sent: its handle has lost its meaning.
+  case commandDropped(token: UInt64)
   case notification(handle: UInt16, value: Range<Int>)
   /// An indication; it has been confirmed already.
   case indication(handle: UInt16, value: Range<Int>)
@@ -137,6 +145,9 @@ public enum ATTEvent: Sendable {
   case subscriptionChanged(valueHandle: UInt16, configuration: UInt16, owner: UInt32)
   /// The client confirmed an indication.
   case indicationConfirmed(handle: UInt16, token: UInt64)
+  /// A notification or indication that waited is not sent: the client does not want it any more, or its attribute is
+  /// gone.
+  case updateDropped(token: UInt64)
 }
 
 /// Everything that comes out of a bearer. The host drains it after each call and keeps the memory:

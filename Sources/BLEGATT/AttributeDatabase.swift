@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import BLECore
+public import BLECrypto
 
 /// Attribute types that the profile defines (Vol 3 Part G 3.4).
 enum AttributeType {
@@ -10,11 +11,18 @@ enum AttributeType {
   static let characteristic: UInt16 = 0x2803
   static let extendedProperties: UInt16 = 0x2900
   static let clientConfiguration: UInt16 = 0x2902
+  static let genericAttribute: UInt16 = 0x1801
+  static let serviceChanged: UInt16 = 0x2A05
+  static let databaseHash: UInt16 = 0x2B2A
 }
 
 /// One attribute of the database.
 struct Attribute {
-  enum Kind: UInt8 { case service, include, characteristic, value, clientConfiguration, descriptor }
+  enum Kind: UInt8 {
+    case service, include, characteristic, value, clientConfiguration, descriptor
+    /// Values that nobody stores: one made from the whole database, one of each client.
+    case databaseHash, clientFeatures
+  }
 
   var handle: UInt16
   /// The type, if it is a 16-bit UUID; else zero.
@@ -67,8 +75,15 @@ public final class AttributeDatabase {
   public private(set) var changedRanges: [ClosedRange<UInt16>] = []
 
   private(set) var attributes: [Attribute] = []
+  /// Where Service Changed is indicated from: the value of that characteristic in the Generic Attribute service.
+  public private(set) var serviceChangedHandle: UInt16?
+  /// The room for prepared writes that all clients share.
+  let prepareBudget = PrepareBudget()
   /// Index of the attribute + 1 by handle; zero for none.
   private var slots: [UInt16] = []
+  private var hasher: AESCMAC?
+  /// The hash, once somebody has asked for it since the last change.
+  private var knownHash: [UInt8]?
 
   public init() {}
 
@@ -130,7 +145,22 @@ public final class AttributeDatabase {
   /// A value that the database keeps; nil for any other handle.
   public func value(_ handle: UInt16) -> [UInt8]? {
     guard let index = index(of: handle), !attributes[index].isOwned else { return nil }
-    return attributes[index].kind == .clientConfiguration ? nil : attributes[index].value
+    switch attributes[index].kind {
+    case .service, .include, .characteristic, .value, .descriptor: return attributes[index].value
+    case .clientConfiguration, .databaseHash, .clientFeatures: return nil
+    }
+  }
+
+  /// The Database Hash (Vol 3 Part G 7.3): 16 octets that change with the structure of the database, in the order in
+  /// which the characteristic has them. Made when it is asked for and kept until the next change.
+  public func hash() throws(CryptoError) -> [UInt8] {
+    if let knownHash { return knownHash }
+    let mac: AESCMAC
+    if let hasher { mac = hasher } else { mac = try AESCMAC() }
+    hasher = mac
+    let hash = try DatabaseHash.value(of: attributes, mac)
+    knownHash = hash
+    return hash
   }
 
   /// Gives the changed ranges and empties the list.
@@ -163,7 +193,7 @@ public final class AttributeDatabase {
   private func hasStoredValue(_ attribute: Attribute) -> Bool {
     switch attribute.kind {
     case .value, .descriptor: !attribute.isOwned
-    case .service, .include, .characteristic, .clientConfiguration: false
+    case .service, .include, .characteristic, .clientConfiguration, .databaseHash, .clientFeatures: false
     }
   }
 
@@ -202,10 +232,21 @@ public final class AttributeDatabase {
 
   private func structureChanged(_ range: ClosedRange<UInt16>) {
     version &+= 1
+    knownHash = nil
     noteChange(range)
+    findServiceChanged()
     let length = attributes.last.map { Int($0.handle) + 1 } ?? 0
     slots = [UInt16](repeating: 0, count: length)
     for (index, attribute) in attributes.enumerated() { slots[Int(attribute.handle)] = UInt16(index + 1) }
+  }
+
+  private func findServiceChanged() {
+    let service = services.first { $0.uuid.uuid16 == AttributeType.genericAttribute }
+    serviceChangedHandle = service.flatMap { service in
+      attributes[firstIndex(from: service.range.lowerBound)...]
+        .prefix { $0.handle <= service.range.upperBound }
+        .first { $0.type16 == AttributeType.serviceChanged && $0.properties.contains(.indicate) }?.handle
+    }
   }
 
   private func noteChange(_ range: ClosedRange<UInt16>) {
@@ -318,6 +359,8 @@ extension Attribute {
     switch definition {
     case .fixed(let bytes): value = bytes
     case .owner: isOwned = true
+    case .databaseHash: kind = .databaseHash
+    case .clientFeatures: kind = .clientFeatures
     }
   }
 }

@@ -59,6 +59,10 @@ public enum AttributeValue: Hashable, Sendable {
   case fixed([UInt8])
   /// With the service's owner, who is asked for each access.
   case owner
+  /// The hash of the database as it is (Database Hash, Vol 3 Part G 7.3).
+  case databaseHash
+  /// Each client's own, kept by its bearer (Client Supported Features, Vol 3 Part G 7.2).
+  case clientFeatures
 }
 
 /// A descriptor to be added. The Client Characteristic Configuration (0x2902) and Extended Properties (0x2900)

@@ -10,6 +10,10 @@ enum GATTProcedure {
   case read(UInt16)
   case readMultiple(variable: Bool)
   case write(UInt16)
+  /// The octets are records of ``GATTQueuedWrite``.
+  case reliableWrite
+  /// Nothing is asked of the server.
+  case barrier
 }
 
 /// The client half of an ATT bearer (Vol 3 Part F 3.3, Part G 4): procedures in the order of their start, one request
@@ -23,14 +27,18 @@ enum GATTProcedure {
 /// A response that nobody waits for, or that answers another request than the one outstanding, is ignored; one that
 /// answers it but is malformed fails the procedure and leaves the bearer alive. Indications are confirmed at once,
 /// whatever their handle.
+///
+/// Out of sync: see ``GATTClient/beginResync(_:now:into:)``.
 struct GATTClient {
-  private struct Job {
+  struct Job {
     var procedure: GATTProcedure
     var token: UInt64
+    /// Whether it was refused as out of sync, and begun again.
+    var isRepeated = false
   }
 
   /// What the outstanding request belongs to.
-  private enum Phase {
+  enum Phase {
     case exchangeMTU
     case discovery
     case readByUUID
@@ -40,30 +48,40 @@ struct GATTClient {
     case readMultiple
     case readMultipleVariable
     case write
-    /// The part of `work` at `range` has been sent to the server's queue.
-    case prepareWrite(handle: UInt16, range: Range<Int>)
+    /// The part has been sent to the server's queue.
+    case prepareWrite(QueuedPart)
     case executeWrite
     /// The server's queue is being emptied after the procedure failed.
     case cancelWrite(GATTError)
+    /// The Database Hash is being read, since the server said that the procedure's handles are out of sync.
+    case resync
+    /// A discovery that begins again once the response is there: the database has changed under it.
+    case restart
+    /// The procedure has ended; the response is still to come, and nobody cares.
+    case abandoned(cancelsWrite: Bool)
   }
 
-  private struct Active {
+  struct Active {
     var job: Job
     var phase: Phase
     var request: ATTOpcode
     var deadline: Instant
   }
 
-  private enum State {
+  enum State {
     case idle
     case active(Active)
     case closed
   }
 
-  private var state = State.idle
-  private var queue = PacketQueue<Job>()
+  var state = State.idle
+  var queue = PacketQueue<Job>()
   /// What the active procedure writes, or has read so far; its memory is reused.
-  private var work = ByteWriter()
+  var work = ByteWriter()
+  /// The server's Database Hash, as far as the bearer's owner relies on it.
+  var knownHash: [UInt8]?
+  /// Write commands that wait until it is known what their handles mean.
+  var heldCommands = PacketQueue<HeldCommand>()
   private var discovery = Discovery(.primaryServices, 1...0xFFFF)
   private var isMTURequested = false
 
@@ -85,7 +103,7 @@ struct GATTClient {
   ) {
     let job = Job(procedure: procedure, token: token)
     if case .closed = state { return fail(job, .bearerClosed, into: &output) }
-    if bytes.byteCount > ATTLimits.valueMax {
+    if case .write = procedure, bytes.byteCount > ATTLimits.valueMax {
       return fail(job, .valueTooLong(count: bytes.byteCount), into: &output)
     }
     queue.append(job, bytes)
@@ -119,7 +137,9 @@ struct GATTClient {
     if opcode == .handleValueIndication {
       output.outgoing.append(.confirmation) { $0.u8(ATTOpcode.handleValueConfirmation.rawValue) }
     }
-    guard case .active(let active) = state, active.request.rawValue + 1 == opcode.rawValue else { return }
+    guard case .active(let active) = state,
+      opcode == .errorResponse || active.request.rawValue + 1 == opcode.rawValue
+    else { return }
     complete(active, failure: .invalidResponse(request: active.request), now: now, into: &output)
   }
 
@@ -131,8 +151,11 @@ struct GATTClient {
 
   /// Ends every procedure, the active one with `activeError`.
   mutating func close(activeError: GATTError, into output: inout ATTOutput) {
-    if case .active(let active) = state { fail(active.job, activeError, into: &output) }
+    if case .active(let active) = state {
+      if case .abandoned = active.phase {} else { fail(active.job, activeError, into: &output) }
+    }
     state = .closed
+    heldCommands.removeAll()
     while let job = queue.first {
       queue.removeFirst { _, _ in }
       fail(job, .bearerClosed, into: &output)
@@ -141,7 +164,7 @@ struct GATTClient {
 
   // MARK: Starting
 
-  private mutating func startNext(now: Instant, into output: inout ATTOutput) {
+  mutating func startNext(now: Instant, into output: inout ATTOutput) {
     state = .idle
     while case .idle = state, let job = queue.first {
       var bytes = ByteWriter()
@@ -153,7 +176,8 @@ struct GATTClient {
     }
   }
 
-  private mutating func begin(_ job: Job, now: Instant, into output: inout ATTOutput) {
+  /// Sends the first request of a procedure whose octets are in `work`.
+  mutating func begin(_ job: Job, now: Instant, into output: inout ATTOutput) {
     let mtu = output.mtu
     switch job.procedure {
     case .exchangeMTU:
@@ -180,13 +204,19 @@ struct GATTClient {
       }
     case .write(let handle):
       guard work.count <= mtu - 3 else {
-        return sendPart(of: job, handle: handle, from: 0, now: now, into: &output)
+        return sendPart(firstPart(of: handle, mtu), of: job, now: now, into: &output)
       }
       let value = work.bytes
       send(.writeRequest, job, .write, now: now, into: &output) { writer in
         writer.u16(handle)
         writer.bytes(value)
       }
+    case .reliableWrite:
+      guard let part = recordedPart(at: 0, mtu) else {
+        return output.events.append(.written(token: job.token, nil))
+      }
+      sendPart(part, of: job, now: now, into: &output)
+    case .barrier: output.events.append(.barrierPassed(token: job.token))
     }
   }
 
@@ -206,20 +236,7 @@ struct GATTClient {
     expectResponse(to: opcode, job, .discovery, now: now)
   }
 
-  /// Queues the part of `work` from `offset` on, as long as a Prepare Write Request holds.
-  private mutating func sendPart(
-    of job: Job, handle: UInt16, from offset: Int, now: Instant, into output: inout ATTOutput
-  ) {
-    let range = offset..<min(work.count, offset + output.mtu - 5)
-    let value = work.bytes
-    send(.prepareWriteRequest, job, .prepareWrite(handle: handle, range: range), now: now, into: &output) { writer in
-      writer.u16(handle)
-      writer.u16(UInt16(truncatingIfNeeded: offset))
-      writer.bytes(value.span.bytes.extracting(range))
-    }
-  }
-
-  private mutating func send(
+  mutating func send(
     _ opcode: ATTOpcode, _ job: Job, _ phase: Phase, now: Instant, into output: inout ATTOutput,
     _ parameters: (inout ByteWriter) -> Void
   ) {
@@ -260,13 +277,16 @@ struct GATTClient {
         complete(active, now: now, into: &output)
       case .readMultipleVariable:
         try receiveVariableValues(active, parameters, now: now, into: &output)
-      case .prepareWrite(let handle, let range):
-        receiveEcho(active, handle, range, parameters, now: now, into: &output)
+      case .prepareWrite(let part):
+        receiveEcho(active, part, parameters, now: now, into: &output)
       case .write, .executeWrite:
         try ByteReader(parameters).expectEnd()
         complete(active, now: now, into: &output)
       case .cancelWrite(let error):
         complete(active, failure: error, now: now, into: &output)
+      case .resync: finishResync(active, try Self.hash(in: parameters), now: now, into: &output)
+      case .restart: begin(active.job, now: now, into: &output)
+      case .abandoned(let cancelsWrite): endAbandoned(active, cancelsWrite, now: now, into: &output)
       }
     } catch {
       complete(active, failure: .invalidResponse(request: active.request), now: now, into: &output)
@@ -296,33 +316,6 @@ struct GATTClient {
       writer.u16(handle)
       writer.u16(offset)
     }
-  }
-
-  private mutating func receiveEcho(
-    _ active: Active, _ handle: UInt16, _ range: Range<Int>, _ parameters: RawSpan, now: Instant,
-    into output: inout ATTOutput
-  ) {
-    guard isEcho(parameters, handle, range) else {
-      return sendExecute(active.job, .cancelWrite(.echoMismatch(handle: handle)), now: now, into: &output)
-    }
-    if range.upperBound < work.count {
-      sendPart(of: active.job, handle: handle, from: range.upperBound, now: now, into: &output)
-    } else {
-      sendExecute(active.job, .executeWrite, now: now, into: &output)
-    }
-  }
-
-  private func isEcho(_ parameters: RawSpan, _ handle: UInt16, _ range: Range<Int>) -> Bool {
-    var reader = ByteReader(parameters)
-    guard let echoed = try? reader.u16(), let offset = try? reader.u16() else { return false }
-    guard echoed == handle, Int(offset) == range.lowerBound, reader.remaining == range.count else { return false }
-    for index in range where (try? reader.u8()) != work.bytes[index] { return false }
-    return true
-  }
-
-  private mutating func sendExecute(_ job: Job, _ phase: Phase, now: Instant, into output: inout ATTOutput) {
-    let isWrite = if case .executeWrite = phase { true } else { false }
-    send(.executeWriteRequest, job, phase, now: now, into: &output) { $0.u8(isWrite ? 1 : 0) }
   }
 
   private mutating func receiveValues(
@@ -370,8 +363,11 @@ struct GATTClient {
     case .readBlob where response.error == .attributeNotLong || response.error == .invalidOffset:
       // The value ends exactly where the parts so far end.
       complete(active, now: now, into: &output)
-    case .prepareWrite(_, let range) where range.lowerBound > 0:
+    case .prepareWrite(let part) where !part.isFirst:
       sendExecute(active.job, .cancelWrite(failure), now: now, into: &output)
+    case .resync: finishResync(active, nil, now: now, into: &output)
+    case .restart: begin(active.job, now: now, into: &output)
+    case .abandoned(let cancelsWrite): endAbandoned(active, cancelsWrite, now: now, into: &output)
     case .cancelWrite(let first):
       complete(active, failure: first, now: now, into: &output)
     case .exchangeMTU, .discovery, .readByUUID, .read, .readBlob, .readMultiple, .readMultipleVariable, .write,
@@ -391,7 +387,8 @@ struct GATTClient {
     case .readByUUID, .readMultiple(variable: true): break
     case .read, .readMultiple(variable: false):
       output.events.append(.valueRead(token: token, .success(output.keep(work.bytes.span.bytes))))
-    case .write: output.events.append(.written(token: token, nil))
+    case .write, .reliableWrite: output.events.append(.written(token: token, nil))
+    case .barrier: output.events.append(.barrierPassed(token: token))
     }
     startNext(now: now, into: &output)
   }
@@ -405,14 +402,27 @@ struct GATTClient {
     }
   }
 
+  /// The active procedure failed. If it is out of sync, it may go on after all.
   private mutating func complete(
     _ active: Active, failure: GATTError, now: Instant, into output: inout ATTOutput
   ) {
+    switch active.phase {
+    case .resync: return finishResync(active, nil, now: now, into: &output)
+    case .abandoned: return startNext(now: now, into: &output)
+    default: break
+    }
+    if case .att(.databaseOutOfSync, _) = failure, active.job.needsResync {
+      return beginResync(active.job, now: now, into: &output)
+    }
     fail(active.job, failure, into: &output)
     startNext(now: now, into: &output)
   }
 
-  private func fail(_ job: Job, _ error: GATTError, into output: inout ATTOutput) {
+  func fail(_ job: Job, _ error: GATTError, into output: inout ATTOutput) {
+    Self.fail(job, error, into: &output)
+  }
+
+  static func fail(_ job: Job, _ error: GATTError, into output: inout ATTOutput) {
     let token = job.token
     let event: ATTEvent =
       switch job.procedure {
@@ -424,7 +434,8 @@ struct GATTClient {
       case .discovery(.descriptors, _): .descriptorsDiscovered(token: token, .failure(error))
       case .readByUUID, .readMultiple(variable: true): .valuesRead(token: token, .failure(error))
       case .read, .readMultiple(variable: false): .valueRead(token: token, .failure(error))
-      case .write: .written(token: token, error)
+      case .write, .reliableWrite: .written(token: token, error)
+      case .barrier: .barrierPassed(token: token)
       }
     output.events.append(event)
   }

@@ -20,6 +20,8 @@ struct ATTRefusal: Error {
 /// other id is ignored. A client that sends a request while one waits breaks the protocol; up to
 /// ``deferredRequestsMax`` such requests are kept for their turn, more are dropped. What needs no answer (commands, the
 /// confirmation) is served meanwhile.
+///
+/// A client that does not know of the last change of the database is held off as ``ChangeAwareness`` says.
 struct GATTServer {
   /// The request that waits for owners.
   enum Pending {
@@ -32,12 +34,6 @@ struct GATTServer {
     case execute(id: UInt32, asked: [UInt32], handle: UInt16)
   }
 
-  private struct Indicating {
-    var handle: UInt16
-    var token: UInt64
-    var deadline: Instant
-  }
-
   static let deferredRequestsMax = 4
 
   var security = LinkSecurity.none
@@ -48,11 +44,12 @@ struct GATTServer {
   var scratch = ByteWriter()
   private var lastID: UInt32 = 0
   private var deferred = PacketQueue<ATTOpcode>()
-  private var indicating: Indicating?
-  private var waitingIndications = PacketQueue<(handle: UInt16, token: UInt64)>()
+  /// What the client says of itself in Client Supported Features.
+  var clientFeatures: ClientSupportedFeatures = []
+  var awareness = ChangeAwareness.aware
+  var updates = UpdateQueues()
 
-  var deadline: Instant? { indicating?.deadline }
-  var unconfirmedIndications: Int { waitingIndications.count + (indicating == nil ? 0 : 1) }
+  var deadline: Instant? { updates.indicating?.deadline }
 
   // MARK: Inputs
 
@@ -62,15 +59,15 @@ struct GATTServer {
   ) {
     if opcode.isCommand {
       // Signed writes need a key that no peer has yet; like unknown commands they are ignored.
-      if opcode == .writeCommand { receiveWriteCommand(parameters, database, into: &output) }
+      if opcode == .writeCommand, knowsDatabase { receiveWriteCommand(parameters, database, into: &output) }
       return
     }
     if opcode == .handleValueConfirmation {
-      return receiveConfirmation(parameters, now: now, into: &output)
+      return receiveConfirmation(parameters, database, now: now, into: &output)
     }
     guard opcode.rawValue != 0 else { return }
     if case .none = pending {
-      return serve(opcode, parameters, database, into: &output)
+      return serve(opcode, parameters, database, now: now, into: &output)
     }
     if deferred.count < Self.deferredRequestsMax { deferred.append(opcode, parameters) }
   }
@@ -95,7 +92,7 @@ struct GATTServer {
     case .none, .read, .readMultiple, .write, .execute:
       return
     }
-    serveDeferred(database, into: &output)
+    serveDeferred(database, now: now, into: &output)
   }
 
   mutating func respondToWrite(
@@ -111,7 +108,7 @@ struct GATTServer {
     case .none, .read, .readMultiple, .write, .execute:
       return
     }
-    serveDeferred(database, into: &output)
+    serveDeferred(database, now: now, into: &output)
   }
 
   mutating func reject(
@@ -132,11 +129,11 @@ struct GATTServer {
       return
     }
     pending = .none
-    serveDeferred(database, into: &output)
+    serveDeferred(database, now: now, into: &output)
   }
 
   func expired(_ now: Instant) -> ATTBearerFailure? {
-    guard let indicating, indicating.deadline <= now else { return nil }
+    guard let indicating = updates.indicating, indicating.deadline <= now else { return nil }
     return .confirmationTimedOut(handle: indicating.handle)
   }
 
@@ -145,8 +142,7 @@ struct GATTServer {
     pending = .none
     prepared.removeAll()
     deferred.removeAll()
-    waitingIndications.removeAll()
-    indicating = nil
+    updates = UpdateQueues()
   }
 
   mutating func databaseChanged(
@@ -154,13 +150,16 @@ struct GATTServer {
   ) {
     func isGone(_ handle: UInt16) -> Bool { range.contains(handle) }
     subscriptions.removeAll { isGone($0.valueHandle) }
-    if case .execute = pending {} else { prepared.removeAll(where: isGone) }
+    prepared.lose(range)
+    awareness = .unaware
+    dropUpdates(into: &output, where: isGone)
+    indicateServiceChanged(range, database, now: now, into: &output)
     switch pending {
     case .read(let id, let handle, _) where isGone(handle), .write(let id, let handle) where isGone(handle):
       reject(id, .unlikelyError, handle: nil, database: database, now: now, into: &output)
     case .readMultiple(let id, let handles, let next, _) where handles[next...].contains(where: isGone):
       reject(id, .unlikelyError, handle: nil, database: database, now: now, into: &output)
-    case .execute(let id, _, _) where prepared.entries.contains { isGone($0.handle) }:
+    case .execute(let id, _, _) where prepared.lostHandle != nil:
       reject(id, .unlikelyError, handle: nil, database: database, now: now, into: &output)
     case .none, .read, .readMultiple, .write, .execute:
       break
@@ -170,9 +169,11 @@ struct GATTServer {
   // MARK: Requests
 
   private mutating func serve(
-    _ opcode: ATTOpcode, _ parameters: RawSpan, _ database: AttributeDatabase, into output: inout ATTOutput
+    _ opcode: ATTOpcode, _ parameters: RawSpan, _ database: AttributeDatabase, now: Instant,
+    into output: inout ATTOutput
   ) {
     do throws(ATTRefusal) {
+      if awareness != .aware { try checkAwareness(opcode, parameters, database, now: now, into: &output) }
       try answer(opcode, parameters, database, into: &output)
     } catch {
       send(error, to: opcode, into: &output)
@@ -217,11 +218,11 @@ struct GATTServer {
   }
 
   /// Serves requests that came too early, until one waits or none is left.
-  private mutating func serveDeferred(_ database: AttributeDatabase, into output: inout ATTOutput) {
+  private mutating func serveDeferred(_ database: AttributeDatabase, now: Instant, into output: inout ATTOutput) {
     while case .none = pending, let opcode = deferred.first {
       var parameters = ByteWriter()
       deferred.removeFirst { _, bytes in parameters.bytes(bytes) }
-      serve(opcode, parameters.bytes.span.bytes, database, into: &output)
+      serve(opcode, parameters.bytes.span.bytes, database, now: now, into: &output)
     }
   }
 
@@ -316,60 +317,5 @@ struct GATTServer {
     setSubscription(configuration, ofValue: attribute.related)
     output.events.append(
       .subscriptionChanged(valueHandle: attribute.related, configuration: configuration, owner: attribute.owner))
-  }
-
-  // MARK: Notifications and indications
-
-  mutating func notify(
-    _ handle: UInt16, _ value: RawSpan, token: UInt64, database: AttributeDatabase, into output: inout ATTOutput
-  ) -> Bool {
-    guard maySend(handle, bit: 1, database) else { return false }
-    let part = value.extracting(first: output.mtu - 3)
-    output.outgoing.append(.notification(token: token)) { writer in
-      writer.u8(ATTOpcode.handleValueNotification.rawValue)
-      writer.u16(handle)
-      writer.bytes(part)
-    }
-    return true
-  }
-
-  mutating func indicate(
-    _ handle: UInt16, _ value: RawSpan, token: UInt64, database: AttributeDatabase, now: Instant,
-    into output: inout ATTOutput
-  ) -> Bool {
-    guard maySend(handle, bit: 2, database) else { return false }
-    waitingIndications.append((handle: handle, token: token), value)
-    if indicating == nil { sendNextIndication(now: now, into: &output) }
-    return true
-  }
-
-  /// Whether the client wants values of `handle` this way, and the link is fit for them now.
-  private func maySend(_ handle: UInt16, bit: UInt16, _ database: AttributeDatabase) -> Bool {
-    guard subscription(ofValue: handle) & bit != 0, let index = database.index(of: handle) else { return false }
-    let attribute = database.attributes[index]
-    let required = max(
-      attribute.subscriptionAccess.requiredLevel ?? .none, attribute.permissions.read.requiredLevel ?? .none)
-    return security.level >= required
-  }
-
-  private mutating func sendNextIndication(now: Instant, into output: inout ATTOutput) {
-    indicating = nil
-    guard let next = waitingIndications.first else { return }
-    let room = output.mtu - 3
-    var scratch = ByteWriter()
-    swap(&scratch, &self.scratch)
-    scratch.removeAll()
-    scratch.u8(ATTOpcode.handleValueIndication.rawValue)
-    scratch.u16(next.handle)
-    waitingIndications.removeFirst { _, value in scratch.bytes(value.extracting(first: room)) }
-    output.outgoing.append(.indication, scratch.bytes.span.bytes)
-    swap(&scratch, &self.scratch)
-    indicating = Indicating(handle: next.handle, token: next.token, deadline: now + ATTLimits.transactionTimeout)
-  }
-
-  private mutating func receiveConfirmation(_ parameters: RawSpan, now: Instant, into output: inout ATTOutput) {
-    guard let confirmed = indicating, parameters.byteCount == 0 else { return }
-    output.events.append(.indicationConfirmed(handle: confirmed.handle, token: confirmed.token))
-    sendNextIndication(now: now, into: &output)
   }
 }

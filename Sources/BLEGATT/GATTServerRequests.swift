@@ -46,8 +46,8 @@ extension GATTServer {
     var found = 0
     for attribute in database.attributes[database.firstIndex(from: range.start)...] {
       guard attribute.handle <= range.end, found < room else { break }
-      guard attribute.type16 == request.attributeType, !attribute.isOwned, attribute.kind != .clientConfiguration,
-        attribute.value == request.attributeValue
+      guard attribute.type16 == request.attributeType, !attribute.isOwned,
+        attribute.value == request.attributeValue, Self.isShared(attribute)
       else { continue }
       scratch.u16(attribute.handle)
       scratch.u16(attribute.kind == .service ? attribute.related : attribute.handle)
@@ -55,6 +55,16 @@ extension GATTServer {
     }
     guard found > 0 else { throw ATTRefusal(.attributeNotFound, range.start) }
     output.outgoing.append(.response, scratch.bytes.span.bytes)
+  }
+}
+
+extension GATTServer {
+  /// Whether the value is in the database, the same for all clients.
+  private static func isShared(_ attribute: Attribute) -> Bool {
+    switch attribute.kind {
+    case .service, .include, .characteristic, .value, .descriptor: true
+    case .clientConfiguration, .databaseHash, .clientFeatures: false
+    }
   }
 }
 
@@ -74,15 +84,10 @@ extension GATTServer {
     }
     let room = output.mtu - 1
     let response = opcode == .readRequest ? ATTOpcode.readResponse : .readBlobResponse
-    let isConfiguration = database.attributes[index].kind == .clientConfiguration
-    let value = isConfiguration ? clientConfiguration(database.attributes[index]) : database.attributes[index].value
+    let value = try value(database.attributes[index], database)
     guard offset <= value.count else { throw ATTRefusal(.invalidOffset, handle) }
     sendPart(of: value.span.bytes, from: offset, room, response, into: &output)
-  }
-
-  private func clientConfiguration(_ attribute: Attribute) -> [UInt8] {
-    let configuration = subscription(ofValue: attribute.related)
-    return [UInt8(truncatingIfNeeded: configuration), UInt8(truncatingIfNeeded: configuration >> 8)]
+    if database.attributes[index].kind == .databaseHash { databaseHashRead() }
   }
 
   private func sendPart(
@@ -131,26 +136,39 @@ extension GATTServer {
     guard let first = matches.first else { throw ATTRefusal(.attributeNotFound, range.start) }
     try checkRead(first)
     guard !first.isOwned else { return ask(first.handle, 0, first.owner, .readByTypeRequest, into: &output) }
-    let length = value(first).count
+    let length = try value(first, database).count
     let part = min(length, 253, output.mtu - 4)
     scratch.removeAll()
     scratch.u8(ATTOpcode.readByTypeResponse.rawValue)
     scratch.u8(UInt8(truncatingIfNeeded: 2 + part))
     for attribute in matches {
-      let value = value(attribute)
-      guard !attribute.isOwned, value.count == length, scratch.count + 2 + part <= output.mtu,
-        (try? checkRead(attribute)) != nil
+      guard !attribute.isOwned, let value = try? value(attribute, database), value.count == length,
+        scratch.count + 2 + part <= output.mtu, (try? checkRead(attribute)) != nil
       else { break }
       scratch.u16(attribute.handle)
       scratch.bytes(value.span.bytes.extracting(first: part))
       if part < length { break }
     }
     output.outgoing.append(.response, scratch.bytes.span.bytes)
+    if first.kind == .databaseHash { databaseHashRead() }
   }
 
   /// A value as this client sees it; empty where the owner has it.
-  private func value(_ attribute: Attribute) -> [UInt8] {
-    attribute.kind == .clientConfiguration ? clientConfiguration(attribute) : attribute.value
+  @inline(__always)
+  private func value(
+    _ attribute: borrowing Attribute, _ database: AttributeDatabase
+  ) throws(ATTRefusal) -> [UInt8] {
+    switch attribute.kind {
+    case .service, .include, .characteristic, .value, .descriptor: return attribute.value
+    case .clientConfiguration:
+      let configuration = subscription(ofValue: attribute.related)
+      return [UInt8(truncatingIfNeeded: configuration), UInt8(truncatingIfNeeded: configuration >> 8)]
+    case .clientFeatures: return [clientFeatures.rawValue]
+    case .databaseHash:
+      // Only a broken libcrypto has none.
+      guard let hash = try? database.hash() else { throw ATTRefusal(.unlikelyError, attribute.handle) }
+      return hash
+    }
   }
 
   mutating func readByGroupType(
@@ -209,7 +227,9 @@ extension GATTServer {
           .readRequest(id: id, handle: handles[next], offset: 0, owner: database.attributes[index].owner))
         return
       }
-      let value = value(database.attributes[index])
+      guard let value = try? value(database.attributes[index], database) else {
+        return send(ATTRefusal(.unlikelyError, handles[next]), to: opcode, into: &output)
+      }
       gather(value.span.bytes, opcode, mtu: output.mtu)
     }
     output.outgoing.append(.response, scratch.bytes.span.bytes)
@@ -277,9 +297,10 @@ extension GATTServer {
       throw ATTRefusal(.invalidAttributeValueLength, attribute.handle)
     }
     if attribute.isOwned { return .asked }
-    if attribute.kind == .clientConfiguration {
-      try configure(attribute, value, into: &output)
-    } else {
+    switch attribute.kind {
+    case .clientConfiguration: try configure(attribute, value, into: &output)
+    case .clientFeatures: try setClientFeatures(value, attribute.handle)
+    case .service, .include, .characteristic, .value, .descriptor, .databaseHash:
       do throws(DatabaseError) {
         try database.setValue(attribute.handle, [UInt8](value))
       } catch {
@@ -297,7 +318,9 @@ extension GATTServer {
     guard let handle = try? reader.u16(), let offset = try? reader.u16() else { throw ATTRefusal(.invalidPDU) }
     let part = reader.rest()
     _ = try writable(handle, database)
-    guard prepared.append(handle, offset, part) else { throw ATTRefusal(.prepareQueueFull, handle) }
+    guard prepared.append(handle, offset, part, budget: database.prepareBudget) else {
+      throw ATTRefusal(.prepareQueueFull, handle)
+    }
     output.outgoing.append(.response) { writer in
       writer.u8(ATTOpcode.prepareWriteResponse.rawValue)
       writer.bytes(parameters)
@@ -314,6 +337,7 @@ extension GATTServer {
       return send(.executeWriteResponse, into: &output)
     }
     do throws(ATTRefusal) {
+      if let lost = prepared.lostHandle { throw ATTRefusal(.invalidHandle, lost) }
       try checkPrepared(database)
     } catch {
       prepared.removeAll()
@@ -329,7 +353,7 @@ extension GATTServer {
       guard let index = database.index(of: entry.handle) else { throw ATTRefusal(.invalidHandle, entry.handle) }
       let attribute = database.attributes[index]
       let offset = Int(entry.offset)
-      let known = attribute.isOwned ? ATTLimits.valueMax : value(attribute).count
+      let known = attribute.isOwned ? ATTLimits.valueMax : try value(attribute, database).count
       let length = lengths[entry.handle] ?? known
       guard offset <= length else { throw ATTRefusal(.invalidOffset, entry.handle) }
       guard offset + entry.part.count <= ATTLimits.valueMax else {
@@ -363,7 +387,7 @@ extension GATTServer {
   private mutating func finishExecute(_ database: AttributeDatabase, into output: inout ATTOutput) {
     defer { prepared.removeAll() }
     do throws(ATTRefusal) {
-      for stored in storedValues(database) {
+      for stored in try storedValues(database) {
         guard let index = database.index(of: stored.handle) else { continue }
         _ = try store(stored.value.span.bytes, database.attributes[index], database, into: &output)
       }
@@ -374,12 +398,14 @@ extension GATTServer {
   }
 
   /// The values that the queue makes of those the stack keeps, in the order of their first writes.
-  private func storedValues(_ database: AttributeDatabase) -> [(handle: UInt16, value: [UInt8])] {
+  private func storedValues(
+    _ database: AttributeDatabase
+  ) throws(ATTRefusal) -> [(handle: UInt16, value: [UInt8])] {
     var values: [(handle: UInt16, value: [UInt8])] = []
     for entry in prepared.entries {
       guard let index = database.index(of: entry.handle), !database.attributes[index].isOwned else { continue }
       let position = values.firstIndex { $0.handle == entry.handle } ?? values.count
-      if position == values.count { values.append((entry.handle, value(database.attributes[index]))) }
+      if position == values.count { values.append((entry.handle, try value(database.attributes[index], database))) }
       let kept = values[position].value.prefix(Int(entry.offset))
       values[position].value = Array(kept) + prepared.bytes[entry.part]
     }

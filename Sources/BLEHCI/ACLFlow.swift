@@ -20,6 +20,11 @@ public struct ACLProgress: Hashable, Sendable {
 /// ACL data from host to controller (Vol 4 Part E 4.1.1): cuts L2CAP frames into packets, never has more packets in
 /// the controller than it has buffers, and serves the connections in turn, a packet each.
 ///
+/// The controller's buffers are shared so that a peer that takes its packets slowly, or not at all, does not hold up
+/// the others: a connection has no more of them than an even share among those that have something to send, half of
+/// them if it is the only such one of several; and for each connection that has nothing in the controller one stays free,
+/// as far as half of them go.
+///
 /// In steady state nothing is allocated.
 public struct ACLFlow {
   /// Octets of data in one packet, at most.
@@ -117,16 +122,23 @@ public struct ACLFlow {
 
   /// Hands over as many packets as the controller has room for, and says in `progress` which frames are done.
   public mutating func sendWaiting(out: inout PacketQueue<HCIPacketType>, progress: inout [ACLProgress]) {
+    guard inFlight < packetCount else { return }
+    let share = share
+    var absent = links.count { $0.inFlight.count == 0 }
     var idle = 0
     while inFlight < packetCount, idle < links.count {
       if turn >= links.count { turn = 0 }
       let index = turn
       turn += 1
-      guard let packet = links[index].packets.first else {
+      guard let packet = links[index].packets.first,
+        links[index].inFlight.count == 0
+          || links[index].inFlight.count < share && freePackets > min(absent, packetCount / 2)
+      else {
         idle += 1
         continue
       }
       idle = 0
+      if links[index].inFlight.count == 0 { absent -= 1 }
       links[index].packets.removeFirst { _, bytes in out.append(.aclData, bytes) }
       links[index].inFlight.append(packet.isLast)
       inFlight += 1
@@ -134,6 +146,13 @@ public struct ACLFlow {
       links[index].queuedFrames -= 1
       note(links[index].handle, handedOver: 1, completed: 0, in: &progress)
     }
+  }
+
+  /// The buffers that one connection may have.
+  private var share: Int {
+    guard links.count > 1 else { return packetCount }
+    let busy = links.count { !$0.packets.isEmpty || $0.inFlight.count > 0 }
+    return max(1, packetCount / max(2, busy))
   }
 
   /// Takes the parameters of a Number Of Completed Packets event. Unknown handles are ignored, and a count beyond

@@ -22,10 +22,17 @@ public final class Connection {
   @exclusivity(unchecked) var security = SecurityManager()
   /// When a link whose features nobody tells is reported all the same.
   @exclusivity(unchecked) var reportDeadline: Instant?
-  /// ``nextDeadline`` as it was when the link was last drained, which follows each change.
-  @exclusivity(unchecked) var settledDeadline: Instant?
+  /// The deadline of the link's protocols as it was when the link was last drained, which follows each change of it.
+  @exclusivity(unchecked) private var settledDeadline: Instant?
   /// Set when the host has given the link up and waits for Disconnection Complete.
-  @exclusivity(unchecked) var isDisconnecting = false
+  var isDisconnecting: Bool { disconnectDeadline != nil }
+  /// When it must have come: the peer has until the supervision timeout to acknowledge, the controller a moment more.
+  @exclusivity(unchecked) var disconnectDeadline: Instant?
+  /// Answers that the peer made this side owe it, not yet acknowledged by the controller.
+  @exclusivity(unchecked) var answersOnTheWay = 0
+  /// A peer that waits for answers, as the protocols want it, never has as many coming; one that does not is ignored
+  /// while it has.
+  static let answersMax = 64
   /// Tags of the ATT PDUs that the controller has not yet acknowledged, oldest first, in step with ACL accounting.
   @exclusivity(unchecked) var sentTags = TagQueue()
 
@@ -38,9 +45,10 @@ public final class Connection {
     signaling = SignalingMachine(role: role == .central ? .central : .peripheral)
   }
 
-  var nextDeadline: Instant? {
-    earlier(earlier(bearer.nextDeadline, signaling.nextDeadline), reportDeadline)
-  }
+  var nextDeadline: Instant? { earlier(settledDeadline, earlier(reportDeadline, disconnectDeadline)) }
+
+  /// Called when all that the link's protocols had to say has been taken.
+  func settle() { settledDeadline = earlier(bearer.nextDeadline, signaling.nextDeadline) }
 }
 
 /// The earlier of two deadlines; nil is never.
@@ -51,7 +59,7 @@ func earlier(_ a: Instant?, _ b: Instant?) -> Instant? {
 }
 
 /// What an L2CAP frame on its way to the controller was, for crediting its sender.
-enum FrameTag { case command, notification, other }
+enum FrameTag { case command, notification, answer, other }
 
 /// A first-in first-out queue of tags that keeps its memory.
 struct TagQueue {

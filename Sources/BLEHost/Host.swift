@@ -115,10 +115,14 @@ public final class Host: HCIReceiver {
   /// Ends a link; the peer sees `reason` (Remote User Terminated Connection).
   public func disconnect(_ connection: Connection, reason: HCIStatus = .remoteUserTerminatedConnection) {
     guard begin(), !connection.isDisconnecting, connections[connection.handle] === connection else { return }
-    connection.isDisconnecting = true
-    commands.enqueue(Disconnect(connectionHandle: connection.handle, reason: reason), context: .other)
+    connection.disconnectDeadline =
+      scheduler.now + min(connection.parameters.supervisionTimeout.timeSpan, .seconds(32)) + Self.disconnectMargin
+    commands.enqueue(
+      Disconnect(connectionHandle: connection.handle, reason: reason), context: .disconnect(connection.handle))
     pump()
   }
+
+  private static let disconnectMargin = TimeSpan.seconds(5)
 
   /// Asks the controller how strong the link is; answered by ``HostEvent/rssi(_:token:_:)``.
   public func readRSSI(_ connection: Connection, token: UInt64) {
@@ -192,6 +196,10 @@ public final class Host: HCIReceiver {
       connection.bearer.handleTimeout(now: now)
       connection.signaling.handleTimeout(now: now)
       if let report = connection.reportDeadline, report <= now { self.report(connection) }
+      if let end = connection.disconnectDeadline, end <= now {
+        fail(HostError("the controller does not end the link to \(connection.peer); it needs a reset"))
+        break
+      }
       touch(connection)
     }
     pump()
@@ -270,9 +278,7 @@ public final class Host: HCIReceiver {
 
   private var earliestDeadline: Instant? {
     var deadline = earlier(commands.nextDeadline, connector.nextDeadline)
-    for connection in connections.values {
-      deadline = earlier(deadline, earlier(connection.settledDeadline, connection.reportDeadline))
-    }
+    for connection in connections.values { deadline = earlier(deadline, connection.nextDeadline) }
     return deadline
   }
 
@@ -312,6 +318,13 @@ public final class Host: HCIReceiver {
     case .remoteFeatures(let handle):
       if outcome.statusCode != .success, let connection = connections[handle] { report(connection) }
     case .rssi(let handle, let token): rssiComplete(handle, token, outcome)
+    case .disconnect(let handle):
+      // The controller has no such link: nothing else will tell of its end.
+      if outcome.statusCode == .unknownConnectionIdentifier, connections[handle]?.isDisconnecting == true {
+        disconnected(
+          DisconnectionComplete(
+            status: .success, connectionHandle: handle, reason: .connectionTerminatedByLocalHost))
+      }
     case .other: break
     }
   }

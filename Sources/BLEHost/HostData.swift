@@ -24,6 +24,7 @@ extension Host {
   }
 
   private func receiveFrame(_ connection: Connection, _ channel: ChannelID, _ payload: RawSpan) {
+    guard connection.answersOnTheWay < Connection.answersMax || !Self.isToBeAnswered(channel, payload) else { return }
     switch channel {
     case .attribute: connection.bearer.receive(payload, database: database, now: now)
     case .signaling: connection.signaling.receive(payload, now: now)
@@ -35,23 +36,35 @@ extension Host {
     touch(connection)
   }
 
+  /// Whether a frame makes this side owe an answer.
+  private static func isToBeAnswered(_ channel: ChannelID, _ payload: RawSpan) -> Bool {
+    guard channel == .attribute else { return true }
+    var reader = ByteReader(payload)
+    guard let code = try? reader.u8() else { return false }
+    let opcode = ATTOpcode(rawValue: code)
+    return opcode == .handleValueIndication
+      || !opcode.isFromServer && !opcode.isCommand
+        && opcode != .handleValueConfirmation
+  }
+
   /// Sends what a link's machines want to send and tells the owner what they have to say.
   func drain(_ connection: Connection) {
     sendPDUs(connection)
     takeSignaling(connection)
     deliver(connection)
     sendPDUs(connection)
-    connection.settledDeadline = connection.nextDeadline
+    connection.settle()
   }
 
   private func sendPDUs(_ connection: Connection) {
-    while connection.signaling.outgoing.removeFirst({ send(connection, .signaling, .other, $1) }) {}
-    while connection.security.outgoing.removeFirst({ send(connection, .securityManager, .other, $1) }) {}
+    while connection.signaling.outgoing.removeFirst({ send(connection, .signaling, .answer, $1) }) {}
+    while connection.security.outgoing.removeFirst({ send(connection, .securityManager, .answer, $1) }) {}
     while connection.bearer.outgoing.removeFirst({ tag, pdu in
       switch tag {
       case .command: send(connection, .attribute, .command, pdu)
       case .notification: send(connection, .attribute, .notification, pdu)
-      case .request, .response, .indication, .confirmation: send(connection, .attribute, .other, pdu)
+      case .response, .confirmation: send(connection, .attribute, .answer, pdu)
+      case .request, .indication: send(connection, .attribute, .other, pdu)
       }
     }) {}
   }
@@ -61,7 +74,9 @@ extension Host {
       L2CAPHeader(length: UInt16(truncatingIfNeeded: pdu.byteCount), channelID: channel).encode(into: &writer)
       writer.bytes(pdu)
     }
-    if isQueued { connection.sentTags.append(tag) }
+    guard isQueued else { return }
+    connection.sentTags.append(tag)
+    if tag == .answer { connection.answersOnTheWay += 1 }
   }
 
   private func deliver(_ connection: Connection) {

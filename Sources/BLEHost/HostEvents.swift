@@ -105,6 +105,7 @@ extension Host {
       switch connection.sentTags.removeFirst() {
       case .command: sentCommands += 1
       case .notification: notifications += 1
+      case .answer: connection.answersOnTheWay -= 1
       case .other, nil: break
       }
     }
@@ -146,7 +147,7 @@ extension Host {
     }
   }
 
-  private func disconnected(_ event: DisconnectionComplete) {
+  func disconnected(_ event: DisconnectionComplete) {
     guard event.status == .success, let connection = remove(event.connectionHandle) else { return }
     advertiser.linkEnded(into: &commands)
     if connection.isReported {

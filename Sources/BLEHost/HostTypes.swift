@@ -100,6 +100,7 @@ enum HostCommand {
   case connecting(Connector.Step)
   case remoteFeatures(ConnectionHandle)
   case rssi(ConnectionHandle, token: UInt64)
+  case disconnect(ConnectionHandle)
   /// Nothing depends on the outcome.
   case other
 }

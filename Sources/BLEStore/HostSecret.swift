@@ -38,7 +38,8 @@ public enum HostSecret {
   }
 
   private static func read(_ path: String) throws(Failure) -> [UInt8]? {
-    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    // Nonblocking: what is there may be no file, and a pipe would be waited for.
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
     guard descriptor >= 0 else {
       if errno == ENOENT { return nil }
       throw failure("cannot read", path)

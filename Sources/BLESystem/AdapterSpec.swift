@@ -29,10 +29,11 @@ public enum AdapterSpec: Hashable, Sendable {
     switch scheme {
     case "tcp":
       guard let colon = rest?.lastIndex(of: ":"), let rest, colon != rest.startIndex,
-        let port = UInt16(rest[rest.index(after: colon)...]), port != 0
+        let port = Self.number(rest[rest.index(after: colon)...]), port != 0
       else { throw Self.error(text, "expected tcp:HOST:PORT with a port from 1 to 65535") }
       var host = rest[..<colon]
       if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
+      guard !host.isEmpty else { throw Self.error(text, "expected a host's name or address before the port") }
       self = .tcp(host: String(host), port: port)
     case "unix":
       guard let rest, !rest.isEmpty else { throw Self.error(text, "expected unix:PATH") }
@@ -56,11 +57,16 @@ public enum AdapterSpec: Hashable, Sendable {
       if let rest, rest.isEmpty { throw Self.error(text, "expected daemon or daemon:PATH") }
       self = .daemon(path: rest)
     default:
-      guard text.hasPrefix("hci"), let index = UInt16(text.dropFirst(3)) else {
+      guard text.hasPrefix("hci"), let index = Self.number(text.dropFirst(3)) else {
         throw Self.error(text, "known forms are \(Self.forms)")
       }
       self = .hci(index: index)
     }
+  }
+
+  /// Digits only: the standard library takes a sign, too.
+  private static func number(_ text: Substring) -> UInt16? {
+    text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? UInt16(text) : nil
   }
 
   private static func cut(_ text: String, at separator: Character) -> (String, String?) {

@@ -7,6 +7,7 @@ import BLEHost
 import BLERadio
 import BLEStore
 import BLETransport
+import Dispatch
 import Glibc
 import Synchronization
 
@@ -29,14 +30,13 @@ public enum Adapters {
     guard let text = spec ?? environment("COREBLUETOOTH_ADAPTER") else {
       return .failure(
         AdapterRefusal(
-          "no adapter: name one with COREBLUETOOTH_ADAPTER or --adapter (\(usableForms)); "
-            + "adapters of this machine cannot be used yet"))
+          "no adapter: name one with COREBLUETOOTH_ADAPTER or --adapter: \(usableForms)"))
     }
     do {
       let spec = try AdapterSpec(parsing: text)
       switch spec {
-      case .tcp, .unix, .virtual: return .success(spec)
-      case .hci, .usb, .serial, .daemon:
+      case .tcp, .unix, .virtual, .hci: return .success(spec)
+      case .usb, .serial, .daemon:
         return .failure(AdapterRefusal("adapter \(spec): not supported yet; what works is \(usableForms)"))
       }
     } catch {
@@ -44,7 +44,7 @@ public enum Adapters {
     }
   }
 
-  private static let usableForms = "tcp:HOST:PORT, unix:PATH (as of `ble sim --listen`) and virtual[:NAME]"
+  private static let usableForms = "hci0, tcp:HOST:PORT, unix:PATH (as of `ble sim --listen`) and virtual[:NAME]"
 
   private static func refuse(_ refusal: AdapterRefusal, _ handler: SystemEventHandler) -> any SystemLink {
     Log.line("CoreBluetooth: \(refusal)")
@@ -87,7 +87,14 @@ final class NoAdapterLink: SystemLink {
 
 /// The adapters this process uses: managers that name the same one share it, the last to go closes it.
 final class AdapterPool: Sendable {
-  static let shared = AdapterPool()
+  static let shared: AdapterPool = {
+    // A program that just ends leaves no peer waiting for its supervision timeout.
+    atexit { AdapterPool.shared.closeAll() }
+    return AdapterPool()
+  }()
+
+  /// How long the end of a program may be held up by its links.
+  private static let exitLimit = 0.3
 
   private struct Weak { weak var adapter: LocalAdapter? }
   private struct State {
@@ -112,6 +119,17 @@ final class AdapterPool: Sendable {
     return LocalSystemLink(adapter: adapter, handler: handler)
   }
 
+  /// Ends the links of all adapters and waits for it, briefly.
+  private func closeAll() {
+    let adapters = state.withLock { $0.adapters.values.compactMap(\.adapter) }
+    let waiting = DispatchGroup()
+    for adapter in adapters where !adapter.loop.isOnLoop {
+      waiting.enter()
+      adapter.loop.execute { adapter.close { waiting.leave() } }
+    }
+    _ = waiting.wait(timeout: .now() + Self.exitLimit)
+  }
+
   private static func make(_ spec: AdapterSpec, _ state: inout State) -> LocalAdapter? {
     guard let identity = makeIdentity(), let secret = identity.identity else { return nil }
     let capture = capturePath(&state)
@@ -126,13 +144,27 @@ final class AdapterPool: Sendable {
     case .tcp(let host, let port):
       return remote(.tcp(host: host, port: port), spec, secret, configuration, capture)
     case .unix(let path): return remote(.unix(path: path), spec, secret, configuration, capture)
-    case .hci, .usb, .serial, .daemon: return nil
+    case .hci(let index):
+      return onOwnLoop(spec, secret, configuration, capture) { loop, completion in
+        HCIUserChannel.open(index: index, loop: loop) { completion($0.map { $0 }) }
+      }
+    case .usb, .serial, .daemon: return nil
     }
   }
 
   private static func remote(
     _ address: SocketAddress, _ spec: AdapterSpec, _ identity: PeerIdentity, _ configuration: HostConfiguration,
     _ capture: String?
+  ) -> LocalAdapter? {
+    onOwnLoop(spec, identity, configuration, capture) { loop, completion in
+      SocketTransport.connect(to: address, loop: loop) { completion($0.map { $0 }) }
+    }
+  }
+
+  /// An adapter whose transport `open` opens on a loop that belongs to the adapter alone.
+  private static func onOwnLoop(
+    _ spec: AdapterSpec, _ identity: PeerIdentity, _ configuration: HostConfiguration, _ capture: String?,
+    open: @escaping @Sendable (EventLoop, @escaping (Result<any HCITransport, HCITransportError>) -> Void) -> Void
   ) -> LocalAdapter? {
     guard let loop = EventLoop(name: "ble \(spec)") else { return nil }
     return LocalAdapter(loop: loop, ownsLoop: true, identity: identity) { replica in
@@ -142,9 +174,7 @@ final class AdapterPool: Sendable {
         deviceName: Adapters.deviceName(), configuration: configuration,
         turnEnd: { [unowned loop] in loop.atEndOfTurn($0) }
       ) { completion in
-        SocketTransport.connect(to: address, loop: loop) { result in
-          completion(result.map { wrap($0, file) })
-        }
+        open(loop) { result in completion(result.map { wrap($0, file) }) }
       }
     }
   }
@@ -152,7 +182,7 @@ final class AdapterPool: Sendable {
   static func openCapture(_ path: String?, _ loop: EventLoop) -> CaptureFile? {
     guard let path else { return nil }
     do {
-      return try CaptureFile(path: path, loop: loop)
+      return try CaptureFile(path: path, loop: loop) { Log.line("CoreBluetooth: \($0)") }
     } catch {
       Log.line("CoreBluetooth: \(error)")
       return nil
@@ -171,10 +201,14 @@ final class AdapterPool: Sendable {
   private static func capturePath(_ state: inout State) -> String? {
     guard let path = Adapters.environment("COREBLUETOOTH_CAPTURE") else { return nil }
     state.captures += 1
-    guard state.captures > 1 else { return path }
+    return state.captures > 1 ? numbered(path, state.captures) : path
+  }
+
+  /// A file's path with a number before the extension.
+  static func numbered(_ path: String, _ number: Int) -> String {
     let slash = path.lastIndex(of: "/") ?? path.startIndex
-    guard let dot = path[slash...].lastIndex(of: ".") else { return "\(path)-\(state.captures)" }
-    return "\(path[..<dot])-\(state.captures)\(path[dot...])"
+    guard let dot = path[slash...].lastIndex(of: ".") else { return "\(path)-\(number)" }
+    return "\(path[..<dot])-\(number)\(path[dot...])"
   }
 
   private struct HostIdentity {
@@ -278,6 +312,13 @@ final class LocalAdapter: @unchecked Sendable {
       self.system = system
       system.start()
     }
+  }
+
+  /// Ends the system in good order; a new one cannot be had. On the loop.
+  func close(done: @escaping () -> Void) {
+    guard let system else { return done() }
+    self.system = nil
+    system.close(done: done)
   }
 
   deinit {

@@ -21,7 +21,10 @@ enum AdvertisingLayout {
       if name.utf8.count + 2 <= data.remaining {
         _ = data.append(localName: name)
       } else {
-        _ = response.append(localName: name, limit: nameMaxInScanResponse)
+        if response.append(localName: name, limit: nameMaxInScanResponse) != .complete {
+          Log.write(
+            .info, "system", "the name \"\(name)\" is advertised cut: at most 10 octets fit beside the services")
+        }
       }
     }
     if !leftOver.isEmpty { addOverflow(leftOver, to: &response) }

@@ -61,6 +61,7 @@ final class BluetoothSystem: HostOwner {
   /// Links by peer.
   var links: [PeerIdentifier: PeerLink] = [:]
   var linkEpoch: UInt32 = 0
+  var caches = GATTCacheTable()
   /// Who waits for a link to a peer.
   var wanted: [PeerIdentifier: Set<SessionID>] = [:]
   var local = LocalServices()
@@ -127,7 +128,7 @@ final class BluetoothSystem: HostOwner {
     failures += 1
     if failures == 1 { Log.write(.error, "system", "adapter \(name): \(reason); trying again") }
     power = .waiting
-    change(to: .poweredOff)
+    change(to: .poweredOff, problem: reason)
     retryTimer?.arm(at: scheduler.now + Self.retryPeriod)
   }
 
@@ -163,10 +164,10 @@ final class BluetoothSystem: HostOwner {
     done?()
   }
 
-  private func change(to new: AdapterState) {
+  private func change(to new: AdapterState, problem: String? = nil) {
+    replica.update(state: new, problem: problem)
     guard state != new else { return }
     state = new
-    replica.update(state: new)
     Log.write(.info, "system", "adapter \(name): \(new)")
     for session in orderedSessions { tellState(session) }
   }
@@ -236,7 +237,7 @@ final class BluetoothSystem: HostOwner {
     failures = 1
     forgetEverything()
     power = .waiting
-    change(to: .resetting)
+    change(to: .resetting, problem: error.description)
     retryTimer?.arm(at: scheduler.now + Self.firstRetry)
   }
 
@@ -244,6 +245,7 @@ final class BluetoothSystem: HostOwner {
   private func forgetEverything() {
     for peer in links.keys { replica.update(connected: peer, services: nil) }
     links.removeAll()
+    caches = GATTCacheTable()
     rssiReads.removeAll()
     wanted.removeAll()
     scan = ScanMerger()

@@ -65,7 +65,12 @@ struct LocalServices {
       characteristics: [
         CharacteristicDefinition(
           uuid: 0x2A05, properties: .indicate, permissions: AttributePermissions(read: .never, write: .never),
-          value: .fixed([1, 0, 0xFF, 0xFF]))
+          value: .fixed([1, 0, 0xFF, 0xFF])),
+        CharacteristicDefinition(
+          uuid: 0x2B29, properties: [.read, .write], permissions: .readWrite, value: .clientFeatures),
+        CharacteristicDefinition(uuid: 0x2B2A, properties: .read, permissions: .readable, value: .databaseHash),
+        // No enhanced bearers.
+        CharacteristicDefinition(uuid: 0x2B3A, properties: .read, permissions: .readable, value: .fixed([0])),
       ])
     for service in [access, attribute] {
       do { _ = try database.addService(service) } catch {
@@ -147,7 +152,10 @@ extension BluetoothSystem {
   func removeService(_ id: LocalAttributeID, _ session: ClientSession) {
     guard let index = local.services.firstIndex(where: { $0.session == session.id && $0.id == id }) else { return }
     let service = local.services.remove(at: index)
-    for value in service.values { local.owned[value] = nil }
+    for value in service.values {
+      local.owned[value] = nil
+      local.subscribers[value] = nil
+    }
     guard (try? host?.database.removeService(service.handle)) != nil else { return }
     databaseChanged()
   }
@@ -194,8 +202,20 @@ extension BluetoothSystem {
     case .indicationConfirmed(_, let token):
       if local.indications[connection.handle]?.first == token { local.indications[connection.handle]?.removeFirst() }
       updateSent(token)
+    case .updateDropped(let token):
+      updateDropped(token, connection.handle)
     default: break
     }
+  }
+
+  /// An update that waited in the bearer is not sent after all.
+  private func updateDropped(_ update: UInt64, _ handle: ConnectionHandle) {
+    if let index = local.notifications[handle]?.firstIndex(of: update) {
+      local.notifications[handle]?.remove(at: index)
+    } else if let index = local.indications[handle]?.firstIndex(of: update) {
+      local.indications[handle]?.remove(at: index)
+    }
+    updateSent(update)
   }
 
   private func remoteWrites(_ connection: Connection, _ entries: Range<Int>) -> [RemoteWrite] {

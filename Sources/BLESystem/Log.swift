@@ -16,6 +16,8 @@ public enum Log {
     var level = Level.error
     /// Empty: all layers.
     var layers: Set<String> = []
+    /// A level that is none.
+    var unknown: String?
 
     init(_ text: String?) {
       for (index, part) in (text ?? "").split(separator: ",").enumerated() {
@@ -24,13 +26,20 @@ public enum Log {
         case (0, "info"): level = .info
         case (0, "debug"): level = .debug
         case (0, "trace"): level = .trace
+        case (0, _): unknown = String(part)
         default: layers.insert(String(part))
         }
       }
     }
   }
 
-  private static let settings = Settings(getenv("COREBLUETOOTH_LOG").map { unsafe String(cString: $0) })
+  private static let settings: Settings = {
+    let settings = Settings(getenv("COREBLUETOOTH_LOG").map { unsafe String(cString: $0) })
+    if let unknown = settings.unknown {
+      line("CoreBluetooth: COREBLUETOOTH_LOG begins with error, info, debug or trace, not \"\(unknown)\"")
+    }
+    return settings
+  }()
 
   /// Whether a message would be written; asked first where making the text costs.
   public static func isOn(_ level: Level, _ layer: String) -> Bool {
@@ -42,13 +51,19 @@ public enum Log {
     line("\(level) \(layer): \(text())")
   }
 
+  private static func digits(_ number: Int, _ count: Int) -> String {
+    let text = String(number)
+    return String(repeating: "0", count: max(0, count - text.utf8.count)) + text
+  }
+
   /// A line that Apple's framework logs whatever the level, such as `API MISUSE: …`.
   public static func line(_ text: String) {
     var now = timespec()
     unsafe clock_gettime(CLOCK_REALTIME, &now)
-    let milliseconds = String(now.tv_nsec / 1_000_000)
-    let padded = String(repeating: "0", count: 3 - milliseconds.utf8.count) + milliseconds
-    let output = "\(now.tv_sec).\(padded) \(text)\n"
+    var day = tm()
+    unsafe localtime_r(&now.tv_sec, &day)
+    let clock = [day.tm_hour, day.tm_min, day.tm_sec].map { digits(Int($0), 2) }.joined(separator: ":")
+    let output = "\(clock).\(digits(now.tv_nsec / 1_000_000, 3)) \(text)\n"
     output.utf8.withContiguousStorageIfAvailable { bytes in
       if let base = bytes.baseAddress { _ = unsafe Glibc.write(2, base, bytes.count) }
     }

@@ -17,13 +17,34 @@ final class PeerLink {
   var subscriptions: [UInt16: Subscription] = [:]
   /// Who sent the write commands that the controller has not yet let go, oldest first.
   private var commandOwners = SessionQueue()
-  var services: Set<BluetoothUUID> = []
-  /// The handles of the primary services found.
-  var primaryRanges: Set<ClosedRange<UInt16>> = []
+  /// The primary services found.
+  var primaryServices: [ClosedRange<UInt16>: BluetoothUUID] = [:]
+
+  /// Whether the system's own first procedures are over; `isOutdated`: and have to be done again, since the peer's
+  /// database changed meanwhile.
+  enum Preparation { case none, underWay(isOutdated: Bool), done }
+  /// Whether the peer's Database Hash is being read; `isOutdated`: and has to be read again, since it changed meanwhile.
+  enum HashRead { case idle, underWay(isOutdated: Bool) }
+
+  var preparation = Preparation.none
+  var preparationCount = 0
+  var hashRead = HashRead.idle
+  /// Whether the peer has a Database Hash.
+  var hasHash = false
+  /// Whether the peer knows that this client takes Database Out Of Sync for an answer, and whether it tells changes.
+  var isRobust = false
+  var isSubscribedToChanges = false
+  var cache = GATTCache()
+  /// What each session knows from before a change.
+  var stale: [SessionID: StaleHandles] = [:]
+
   /// A subscription takes two procedures; until the second is queued, later requests wait here, so that the peer gets
-  /// all in the order of the calls.
+  /// all in the order of the calls. They also wait until the link is prepared.
   var isFindingConfiguration = false
   var held: [(SystemRequest, SessionID)] = []
+  var isHolding: Bool {
+    if case .underWay = preparation { true } else { isFindingConfiguration }
+  }
   /// Set once the system has ended the link and waits for the controller to say so.
   var isEnding = false
 
@@ -52,15 +73,28 @@ final class PeerLink {
 enum Procedure {
   case exchangeMTU
   case deviceName
+  case own(OwnProcedure)
   case services(SessionID, RequestToken, [BluetoothUUID]?)
-  case includedServices(SessionID, RequestToken, [BluetoothUUID]?)
-  case characteristics(SessionID, RequestToken, [BluetoothUUID]?)
-  case descriptors(SessionID, RequestToken)
+  case includedServices(SessionID, RequestToken, ClosedRange<UInt16>, [BluetoothUUID]?)
+  case characteristics(SessionID, RequestToken, ClosedRange<UInt16>, [BluetoothUUID]?)
+  case descriptors(SessionID, RequestToken, ClosedRange<UInt16>)
+  /// A discovery whose answer is known, when it is its turn.
+  case cached(SystemRequest, SessionID)
   case read(SessionID, RequestToken)
   case write(SessionID, RequestToken)
   /// Looks for the Client Characteristic Configuration, to write it then.
   case findConfiguration(SessionID, RequestToken, CharacteristicRecord, Bool)
   case writeConfiguration(SessionID, RequestToken, valueHandle: UInt16, Bool)
+}
+
+/// What the system asks of a peer's Generic Attribute service for itself.
+enum OwnProcedure {
+  case readHash
+  case findAttributeService
+  case findAttributeHandles(ClosedRange<UInt16>)
+  case enableFeatures
+  case enableServiceChanged
+  case endPreparation
 }
 
 /// Who is subscribed to a characteristic.
@@ -70,6 +104,8 @@ struct Subscription {
   var configuration: UInt16?
   /// Whether the peer has been told to send.
   var isOn = false
+  /// Writes of the configuration that the peer has not answered: `isOn` may be about to change.
+  var pendingWrites = 0
 }
 
 /// A first-in first-out queue of session identifiers.
@@ -153,6 +189,7 @@ extension BluetoothSystem {
 
   /// Makes the session a user of a link that is there.
   private func join(_ link: PeerLink, _ session: ClientSession) {
+    prepare(link)
     link.users.insert(session.id)
     post(
       .connected(link.reference, maximumWriteLength: link.maximumWriteLength, writeCredits: Self.writeCredits),
@@ -179,16 +216,7 @@ extension BluetoothSystem {
     } else if !waiting.isEmpty {
       host?.cancelConnect(connection.peer)
     }
-    if connection.role == .central || !waiting.isEmpty { prepare(link) }
     for id in waiting.sorted() { if let session = sessions[id] { join(link, session) } }
-  }
-
-  /// What the system itself asks of a peer it connected: a larger MTU, and the name.
-  private func prepare(_ link: PeerLink) {
-    perform(link, .exchangeMTU) { $0.exchangeMTU(token: $1, now: $2) }
-    if !peers.hasDeviceName(link.reference.peer) {
-      perform(link, .deviceName) { $0.readByUUID(0x2A00, in: 0x0001...0xFFFF, token: $1, now: $2) }
-    }
   }
 
   private func end(_ link: PeerLink) {
@@ -225,6 +253,7 @@ extension BluetoothSystem {
       }
       return
     }
+    link.stale[session.id] = nil
     unsubscribe(session.id, from: link)
     if link.users.isEmpty, link.connection.role == .central {
       if notify { session.leaving.insert(peer) }
@@ -238,6 +267,7 @@ extension BluetoothSystem {
     forgetClient(connection)
     guard let (peer, link) = links.first(where: { $0.value.connection === connection }) else { return }
     links[peer] = nil
+    if case .idle = link.hashRead { caches.keep(link.cache, of: peer) }
     replica.update(connected: peer, services: nil)
     Log.write(.info, "system", "link to \(connection.peer) ended: \(reason)")
     let error = Self.error(for: reason, connection.peer)

@@ -15,50 +15,92 @@ extension BluetoothSystem {
   }
 
   func handleGATT(_ request: SystemRequest, _ session: ClientSession) {
-    if let link = request.link.flatMap({ usable($0, session) }), link.isFindingConfiguration {
+    guard let reference = request.link else { return }
+    guard let link = usable(reference, session) else {
+      return refuse(request, session, Self.notConnected(reference))
+    }
+    if link.isHolding {
       link.held.append((request, session.id))
       return
     }
-    switch request {
-    case .discoverServices(let token, let reference, let uuids):
-      guard let link = usable(reference, session) else { return refuse(request, session) }
-      // One UUID can be searched for, several cost less as a filter over all.
-      let only = uuids?.count == 1 ? uuids?.first : nil
-      perform(link, .services(session.id, token, uuids)) { $0.discoverPrimaryServices(uuid: only, token: $1, now: $2) }
-    case .discoverIncludedServices(let token, let reference, let range, let uuids):
-      guard let link = usable(reference, session) else { return refuse(request, session) }
-      perform(link, .includedServices(session.id, token, uuids)) {
-        $0.discoverIncludedServices(in: range, token: $1, now: $2)
-      }
-    case .discoverCharacteristics(let token, let reference, let range, let uuids):
-      guard let link = usable(reference, session) else { return refuse(request, session) }
-      perform(link, .characteristics(session.id, token, uuids)) {
-        $0.discoverCharacteristics(in: range, token: $1, now: $2)
-      }
-    case .discoverDescriptors(let token, let reference, let characteristic):
-      guard let link = usable(reference, session) else { return refuse(request, session) }
-      guard let range = Self.descriptorRange(characteristic) else {
-        post(.descriptorsDiscovered(token, reference, .success([])), to: session)
-        return
-      }
-      perform(link, .descriptors(session.id, token)) { $0.discoverDescriptors(in: range, token: $1, now: $2) }
-    case .readValue(let token, let reference, let handle):
-      guard let link = usable(reference, session) else { return refuse(request, session) }
-      perform(link, .read(session.id, token)) { $0.read(handle, token: $1, now: $2) }
-    case .writeValue(let token, let reference, let handle, let value):
-      guard let link = usable(reference, session) else { return refuse(request, session) }
-      perform(link, .write(session.id, token)) { $0.write(handle, value.span.bytes, token: $1, now: $2) }
-    case .writeCommand(let reference, let handle, let value):
-      guard let link = usable(reference, session) else { return }
-      writeCommand(link, handle, value, session)
-    case .setNotify(let token, let reference, let characteristic, let isOn):
-      guard let link = usable(reference, session) else { return refuse(request, session) }
-      setNotify(link, token, characteristic, isOn, session)
-    default: break
+    if let stale = link.stale[session.id], Self.isVoid(request, stale) {
+      return refuse(request, session, Self.staleHandle(link))
+    }
+    if cacheAnswers(request, link) {
+      perform(link, .cached(request, session.id)) { $0.passBarrier(token: $1, now: $2) }
+    } else {
+      performGATT(request, link, session)
     }
   }
 
-  private static func descriptorRange(_ characteristic: CharacteristicRecord) -> ClosedRange<UInt16>? {
+  /// Whether the request names handles that its session knows from before a change.
+  private static func isVoid(_ request: SystemRequest, _ stale: StaleHandles) -> Bool {
+    switch request {
+    case .discoverIncludedServices(_, _, let range, _), .discoverCharacteristics(_, _, let range, _):
+      stale.containsService(range)
+    case .discoverDescriptors(_, _, let characteristic), .setNotify(_, _, let characteristic, _):
+      stale.contains(characteristic.valueHandle)
+    case .readValue(_, _, let handle), .writeValue(_, _, let handle, _), .writeCommand(_, let handle, _):
+      stale.contains(handle)
+    default: false
+    }
+  }
+
+  /// What is kept of a request that becomes a procedure of the same name; nil for any other.
+  static func procedure(_ request: SystemRequest, _ session: SessionID) -> Procedure? {
+    switch request {
+    case .discoverServices(let token, _, let uuids): .services(session, token, uuids)
+    case .discoverIncludedServices(let token, _, let range, let uuids): .includedServices(session, token, range, uuids)
+    case .discoverCharacteristics(let token, _, let range, let uuids): .characteristics(session, token, range, uuids)
+    case .discoverDescriptors(let token, _, let characteristic):
+      descriptorRange(characteristic).map { .descriptors(session, token, $0) }
+    case .readValue(let token, _, _): .read(session, token)
+    case .writeValue(let token, _, _, _): .write(session, token)
+    default: nil
+    }
+  }
+
+  /// The UUID to be searched for: several cost less as a filter over all.
+  static func onlyUUID(_ uuids: [BluetoothUUID]?) -> BluetoothUUID? { uuids?.count == 1 ? uuids?.first : nil }
+
+  private func performGATT(_ request: SystemRequest, _ link: PeerLink, _ session: ClientSession) {
+    switch request {
+    case .writeCommand(_, let handle, let value): return writeCommand(link, handle, value, session)
+    case .setNotify(let token, _, let characteristic, let isOn):
+      return setNotify(link, token, characteristic, isOn, session)
+    case .discoverDescriptors(let token, let reference, let characteristic)
+    where Self.descriptorRange(characteristic) == nil:
+      return post(.descriptorsDiscovered(token, reference, .success([])), to: session)
+    default: break
+    }
+    guard let procedure = Self.procedure(request, session.id) else { return }
+    perform(link, procedure) { bearer, token, now in
+      switch request {
+      case .discoverServices(_, _, let uuids):
+        bearer.discoverPrimaryServices(uuid: Self.onlyUUID(uuids), token: token, now: now)
+      case .discoverIncludedServices(_, _, let range, _):
+        bearer.discoverIncludedServices(in: range, token: token, now: now)
+      case .discoverCharacteristics(_, _, let range, _):
+        bearer.discoverCharacteristics(in: range, token: token, now: now)
+      case .discoverDescriptors(_, _, let characteristic):
+        if let range = Self.descriptorRange(characteristic) {
+          bearer.discoverDescriptors(in: range, token: token, now: now)
+        }
+      case .readValue(_, _, let handle): bearer.read(handle, token: token, now: now)
+      case .writeValue(_, _, let handle, let value):
+        bearer.write(handle, value.span.bytes, token: token, now: now)
+      default: break
+      }
+    }
+  }
+
+  private static func staleHandle(_ link: PeerLink) -> SystemError {
+    SystemError(
+      .invalidHandle,
+      "\(link.connection.peer) has changed its services since this attribute was found; discover them again")
+  }
+
+  static func descriptorRange(_ characteristic: CharacteristicRecord) -> ClosedRange<UInt16>? {
     characteristic.valueHandle < characteristic.endHandle
       ? characteristic.valueHandle + 1...characteristic.endHandle : nil
   }
@@ -76,23 +118,24 @@ extension BluetoothSystem {
     }
   }
 
-  /// Answers a request for a link that is gone.
-  private func refuse(_ request: SystemRequest, _ session: ClientSession) {
+  /// Answers a request that cannot be made.
+  private func refuse(_ request: SystemRequest, _ session: ClientSession, _ error: SystemError) {
     switch request {
     case .discoverServices(let token, let link, _):
-      post(.servicesDiscovered(token, link, .failure(Self.notConnected(link))), to: session)
+      post(.servicesDiscovered(token, link, .failure(error)), to: session)
     case .discoverIncludedServices(let token, let link, _, _):
-      post(.includedServicesDiscovered(token, link, .failure(Self.notConnected(link))), to: session)
+      post(.includedServicesDiscovered(token, link, .failure(error)), to: session)
     case .discoverCharacteristics(let token, let link, _, _):
-      post(.characteristicsDiscovered(token, link, .failure(Self.notConnected(link))), to: session)
+      post(.characteristicsDiscovered(token, link, .failure(error)), to: session)
     case .discoverDescriptors(let token, let link, _):
-      post(.descriptorsDiscovered(token, link, .failure(Self.notConnected(link))), to: session)
+      post(.descriptorsDiscovered(token, link, .failure(error)), to: session)
     case .readValue(let token, let link, _):
-      post(.valueRead(token, link, .failure(Self.notConnected(link))), to: session)
+      post(.valueRead(token, link, .failure(error)), to: session)
     case .writeValue(let token, let link, _, _):
-      post(.valueWritten(token, link, Self.notConnected(link)), to: session)
+      post(.valueWritten(token, link, error), to: session)
     case .setNotify(let token, let link, _, _):
-      post(.notifyStateChanged(token, link, isNotifying: false, Self.notConnected(link)), to: session)
+      post(.notifyStateChanged(token, link, isNotifying: false, error), to: session)
+    case .writeCommand(let link, _, _): post(.writeCreditsGranted(link, 1), to: session)
     default: break
     }
   }
@@ -108,7 +151,8 @@ extension BluetoothSystem {
     let others = subscription.sessions.subtracting([session.id])
     if isOn { subscription.sessions.insert(session.id) } else { subscription.sessions.remove(session.id) }
     link.subscriptions[handle] = subscription
-    if subscription.isOn == isOn || !isOn && !others.isEmpty {
+    let isSettled = subscription.pendingWrites == 0 && subscription.isOn == isOn
+    if isSettled || !isOn && !others.isEmpty {
       // The peer sends already, or has to go on for others, or never sent.
       post(.notifyStateChanged(token, link.reference, isNotifying: isOn, nil), to: session)
       return
@@ -116,6 +160,9 @@ extension BluetoothSystem {
     if let configuration = subscription.configuration {
       writeConfiguration(link, token, characteristic, configuration, isOn, session.id)
     } else if let range = Self.descriptorRange(characteristic) {
+      if let known = link.cache.descriptors(in: range), link.cache.hash != nil {
+        return configurationFound(.success(known), link, session.id, token, characteristic, isOn)
+      }
       link.isFindingConfiguration = true
       perform(link, .findConfiguration(session.id, token, characteristic, isOn)) {
         $0.discoverDescriptors(in: range, token: $1, now: $2)
@@ -138,6 +185,7 @@ extension BluetoothSystem {
   ) {
     let notifies = characteristic.properties & CharacteristicProperties.notify.rawValue != 0
     let value: [UInt8] = [isOn ? (notifies ? 1 : 2) : 0, 0]
+    link.subscriptions[characteristic.valueHandle]?.pendingWrites += 1
     perform(link, .writeConfiguration(session, token, valueHandle: characteristic.valueHandle, isOn)) {
       $0.write(configuration, value.span.bytes, token: $1, now: $2)
     }
@@ -159,6 +207,7 @@ extension BluetoothSystem {
         let configuration = subscription.configuration
       else { continue }
       link.subscriptions[handle]?.isOn = false
+      link.subscriptions[handle]?.pendingWrites += 1
       let off: [UInt8] = [0, 0]
       perform(link, .writeConfiguration(0, 0, valueHandle: handle, false)) {
         $0.write(configuration, off.span.bytes, token: $1, now: $2)
@@ -170,17 +219,23 @@ extension BluetoothSystem {
 
   func receive(_ event: ATTEvent, on connection: Connection) {
     switch event {
-    case .readRequest, .writeRequest, .writeCommand, .subscriptionChanged, .indicationConfirmed:
+    case .readRequest, .writeRequest, .writeCommand, .subscriptionChanged, .indicationConfirmed, .updateDropped:
       receiveServerEvent(event, on: connection)
     case .mtuChanged: mtuChanged(connection)
     case .bearerFailed(let failure):
       Log.write(.error, "system", "ATT with \(connection.peer) failed: \(failure); the link is ended")
-    case .notification(let handle, let value), .indication(let handle, let value):
+    case .notification(let handle, let value):
       guard let link = link(of: connection) else { return }
       notified(link, handle, connection.bearer.output.eventBytes[value])
+    case .indication(let handle, let value):
+      guard let link = link(of: connection) else { return }
+      notified(link, handle, connection.bearer.output.eventBytes[value])
+      receiveServiceChanged(link, handle, connection.bearer.output.eventBytes[value])
+    case .databaseOutOfSync: if let link = link(of: connection) { serviceChanged(link, 1...0xFFFF) }
+    case .commandDropped: link(of: connection)?.commandDropped(in: self)
     case .mtuExchanged(let token, _), .servicesDiscovered(let token, _), .includedServicesDiscovered(let token, _),
       .characteristicsDiscovered(let token, _), .descriptorsDiscovered(let token, _), .valueRead(let token, _),
-      .valuesRead(let token, _), .written(let token, _):
+      .valuesRead(let token, _), .written(let token, _), .barrierPassed(let token):
       guard let link = link(of: connection), let procedure = link.procedures.removeValue(forKey: token) else { return }
       complete(procedure, event, link)
     }
@@ -207,23 +262,30 @@ extension BluetoothSystem {
     }
   }
 
-  private func complete(_ procedure: Procedure, _ event: ATTEvent, _ link: PeerLink) {
+  func complete(_ procedure: Procedure, _ event: ATTEvent, _ link: PeerLink) {
     let reference = link.reference
+    remember(procedure, event, link)
     switch (procedure, event) {
+    case (.own(let own), _): complete(own: own, event, link)
+    case (.cached(let request, let session), _): answerFromCache(request, session, link)
     case (.services(let session, let token, let filter), .servicesDiscovered(_, let result)):
-      post(.servicesDiscovered(token, reference, services(result, filter, link)), to: session)
-    case (.includedServices(let session, let token, let filter), .includedServicesDiscovered(_, let result)):
+      let records = services(result, filter, link)
+      for record in (try? records.get()) ?? [] { link.stale[session]?.serviceFound(record.handles) }
+      post(.servicesDiscovered(token, reference, records), to: session)
+    case (.includedServices(let session, let token, _, let filter), .includedServicesDiscovered(_, let result)):
       let records = mapped(result, link) { services in
         services.filter { filter?.contains($0.uuid) ?? true }
           .map { ServiceRecord(handles: $0.range, uuid: $0.uuid, isPrimary: isPrimary($0.range, link)) }
       }
+      for record in (try? records.get()) ?? [] { link.stale[session]?.serviceFound(record.handles) }
       post(.includedServicesDiscovered(token, reference, records), to: session)
-    case (.characteristics(let session, let token, let filter), .characteristicsDiscovered(_, let result)):
+    case (.characteristics(let session, let token, let range, let filter), .characteristicsDiscovered(_, let result)):
       let records = mapped(result, link) { characteristics in
         characteristics.filter { filter?.contains($0.uuid) ?? true }.map(CharacteristicRecord.init)
       }
+      if case .success = records { link.stale[session]?.attributesFound(range) }
       post(.characteristicsDiscovered(token, reference, records), to: session)
-    case (.descriptors(let session, let token), .descriptorsDiscovered(_, let result)):
+    case (.descriptors(let session, let token, _), .descriptorsDiscovered(_, let result)):
       let records = mapped(result, link) { $0.map { DescriptorRecord(handle: $0.handle, uuid: $0.uuid) } }
       post(.descriptorsDiscovered(token, reference, records), to: session)
     case (.read(let session, let token), .valueRead(_, let result)):
@@ -233,6 +295,7 @@ extension BluetoothSystem {
       post(.valueWritten(token, reference, error.map { Self.error($0, link) }), to: session)
     case (.findConfiguration(let session, let token, let record, let isOn), .descriptorsDiscovered(_, let result)):
       configurationFound(result, link, session, token, record, isOn)
+      link.isFindingConfiguration = false
       releaseHeld(link)
     case (.writeConfiguration(let session, let token, let handle, let isOn), .written(_, let error)):
       configurationWritten(error, link, session, token, handle, isOn)
@@ -246,16 +309,15 @@ extension BluetoothSystem {
     _ result: Result<[GATTService], GATTError>, _ filter: [BluetoothUUID]?, _ link: PeerLink
   ) -> Result<[ServiceRecord], SystemError> {
     mapped(result, link) { services in
-      link.services.formUnion(services.map(\.uuid))
-      link.primaryRanges.formUnion(services.map(\.range))
-      replica.update(connected: link.reference.peer, services: link.services)
+      for service in services { link.primaryServices[service.range] = service.uuid }
+      replica.update(connected: link.reference.peer, services: Set(link.primaryServices.values))
       return services.filter { filter?.contains($0.uuid) ?? true }
         .map { ServiceRecord(handles: $0.range, uuid: $0.uuid, isPrimary: $0.isPrimary) }
     }
   }
 
   /// An include names no kind: a service that was found as a primary one is one.
-  private func isPrimary(_ range: ClosedRange<UInt16>, _ link: PeerLink) -> Bool { link.primaryRanges.contains(range) }
+  private func isPrimary(_ range: ClosedRange<UInt16>, _ link: PeerLink) -> Bool { link.primaryServices[range] != nil }
 
   private func mapped<A, B>(
     _ result: Result<A, GATTError>, _ link: PeerLink, _ body: (A) -> B
@@ -267,10 +329,10 @@ extension BluetoothSystem {
   }
 
   /// What was asked behind a subscription goes on behind its write.
-  private func releaseHeld(_ link: PeerLink) {
+  func releaseHeld(_ link: PeerLink) {
+    guard !link.isHolding else { return }
     let held = link.held
     link.held = []
-    link.isFindingConfiguration = false
     for (request, id) in held { if let session = sessions[id] { handleGATT(request, session) } }
   }
 
@@ -294,6 +356,7 @@ extension BluetoothSystem {
   private func configurationWritten(
     _ error: GATTError?, _ link: PeerLink, _ session: SessionID, _ token: RequestToken, _ handle: UInt16, _ isOn: Bool
   ) {
+    link.subscriptions[handle]?.pendingWrites -= 1
     if let error {
       failSubscription(link, token, handle, isOn, session, Self.error(error, link))
       return
@@ -330,6 +393,7 @@ extension BluetoothSystem {
         "a value has at most \(ATTLimits.valueMax) octets, not \(count)")
     case .timedOut(let request):
       SystemError(.connectionTimeout, "\(peer) did not answer \(request) within 30 s; the link is ended")
+    case .databaseChanged: staleHandle(link)
     case .bearerClosed: SystemError(.notConnected, "the link to \(peer) ended before the answer came")
     }
   }

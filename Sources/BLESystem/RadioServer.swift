@@ -41,13 +41,17 @@ public final class RadioServer {
   private var servers: [SocketServer] = []
   private var slots: [Slot] = []
   private let report: (Event) -> Void
+  private let capture: String?
 
   /// Slots at most: more connections are refused.
   public static let slotsMax = 10_000
 
   /// `report` is called on the loop.
-  public init(pump: RadioPump, seed: UInt64, report: @escaping (Event) -> Void) {
+  ///
+  /// `capture`: where the packets of each slot's host go, the slot before the extension; nil for nowhere.
+  public init(pump: RadioPump, seed: UInt64, capture: String? = nil, report: @escaping (Event) -> Void) {
     self.pump = pump
+    self.capture = capture
     world = RadioWorld(simulator: pump.simulator, seed: seed)
     self.report = report
   }
@@ -81,7 +85,7 @@ public final class RadioServer {
 
   /// Switches a slot off (its connection is closed, and a new one refused) or on again. False: there is none.
   public func setPower(slot: Int, isOn: Bool) -> Bool {
-    guard slots.indices.contains(slot - 1) else { return false }
+    guard hasSlot(slot) else { return false }
     slots[slot - 1].isPoweredOn = isOn
     if !isOn { leave(slot - 1, "switched off") }
     return true
@@ -89,10 +93,13 @@ public final class RadioServer {
 
   /// Closes a slot's connection, as if its program had been killed. False: there is none.
   public func drop(slot: Int) -> Bool {
-    guard slots.indices.contains(slot - 1), slots[slot - 1].controller != nil else { return false }
+    guard hasSlot(slot), slots[slot - 1].controller != nil else { return false }
     leave(slot - 1, "dropped")
     return true
   }
+
+  /// Takes any number: one may come from outside.
+  private func hasSlot(_ slot: Int) -> Bool { slot >= 1 && slot <= slots.count }
 
   private func accept(_ transport: SocketTransport) {
     let index = slot(for: transport.peerProcess)
@@ -110,8 +117,16 @@ public final class RadioServer {
     slots[index].transport = watched
     slots[index].process = transport.peerProcess
     slots[index].controller = VirtualController(
-      world: world, address: Self.address(ofSlot: index + 1), transport: watched)
+      world: world, address: Self.address(ofSlot: index + 1), transport: captured(watched, slot: index + 1))
     report(.joined(slot: index + 1, address: Self.address(ofSlot: index + 1)))
+  }
+
+  /// The transport, its packets also going to the slot's capture where there is to be one.
+  private func captured(_ transport: any HCITransport, slot: Int) -> any HCITransport {
+    guard let capture, let file = AdapterPool.openCapture(AdapterPool.numbered(capture, slot), pump.loop) else {
+      return transport
+    }
+    return CapturingTransport(transport, side: .controller) { file.record($0, $1, $2) }
   }
 
   /// The slot for a new connection of a process.

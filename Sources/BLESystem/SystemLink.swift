@@ -26,6 +26,7 @@ public final class SystemReplica: Sendable {
     var peers: [PeerIdentifier: PeerInfo] = [:]
     var connected: [PeerIdentifier: Set<BluetoothUUID>] = [:]
     var state: AdapterState?
+    var problem: String?
   }
 
   private let state = Mutex(State())
@@ -56,7 +57,15 @@ public final class SystemReplica: Sendable {
     }
   }
 
-  func update(state new: AdapterState) { state.withLock { $0.state = new } }
+  /// Why the adapter cannot be used, and what to try; nil while it can.
+  public var adapterProblem: String? { state.withLock { $0.problem } }
+
+  func update(state new: AdapterState, problem: String? = nil) {
+    state.withLock { state in
+      state.state = new
+      state.problem = new == .poweredOn ? nil : problem ?? state.problem
+    }
+  }
 
   func update(peer: PeerInfo) { state.withLock { $0.peers[peer.identifier] = peer } }
 

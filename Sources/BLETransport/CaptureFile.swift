@@ -15,15 +15,20 @@ public final class CaptureFile {
   private var pending = ByteWriter()
   private var isFlushPending = false
   private var hasFailed = false
+  private let failed: (HCITransportError) -> Void
 
-  /// Makes the file, replacing an older one.
-  public init(path: String, loop: EventLoop) throws(HCITransportError) {
+  /// Makes the file, replacing an older one. `failed` is called once, on the loop, if it cannot be written further:
+  /// it then ends there.
+  public init(
+    path: String, loop: EventLoop, failed: @escaping (HCITransportError) -> Void
+  ) throws(HCITransportError) {
     descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
     guard descriptor >= 0 else {
       throw HCITransportError("cannot write the capture \(path): \(errorText(errno))")
     }
     self.path = path
     self.loop = loop
+    self.failed = failed
     BTSnoop.encodeHeader(into: &pending)
     flush()
   }
@@ -53,7 +58,12 @@ public final class CaptureFile {
       }
       if count < 0, errno == EINTR { continue }
       // A full disk ends the capture, not the program.
-      if count <= 0 { hasFailed = true } else { written += count }
+      if count <= 0 {
+        hasFailed = true
+        failed(HCITransportError("the capture \(path) ends here: \(errorText(errno))"))
+      } else {
+        written += count
+      }
     }
     pending.removeAll()
   }

@@ -33,7 +33,9 @@ extension SocketAddress {
   private func failure(_ what: String, _ number: Int32) -> HCITransportError {
     let advice =
       switch number {
-      case ECONNREFUSED, ENOENT: "; is the other side (such as `ble sim --listen \(self)`) running?"
+      case ECONNREFUSED,
+        ENOENT where what == "connect to":
+        "; is the other side (such as `ble sim --listen \(self)`) running?"
       case EADDRINUSE: "; another program listens there already"
       case EACCES, EPERM: "; this user may not use it"
       default: ""

@@ -11,6 +11,8 @@ import Glibc
 public final class SocketTransport: HCITransport {
   /// Octets that may wait to be sent.
   public static let sendLimit = 4 << 20
+  /// Octets that have been sent and whose memory is kept for want of a pause.
+  static let sentLimit = 64 << 10
 
   public weak var receiver: (any HCIReceiver)? { didSet { resume() } }
 
@@ -116,6 +118,8 @@ public final class SocketTransport: HCITransport {
         return
       }
       sent += count
+      // A peer that always leaves something unread must not make the memory grow.
+      if sent > Self.sentLimit { outgoing.bytes.removeFirst(sent); sent = 0 }
     }
     outgoing.removeAll()
     sent = 0
@@ -157,6 +161,9 @@ public final class SocketTransport: HCITransport {
     resume()
   }
 
+  /// Octets that the memory of what is to be sent holds, those that have been sent included.
+  var octetsHeld: Int { outgoing.count }
+
   private func resume() {
     guard receiver != nil, !inbox.isEmpty || ending != nil else { return }
     loop.atEndOfTurn { [weak self] in self?.deliver() }
@@ -183,6 +190,8 @@ public final class SocketServer {
   public let address: SocketAddress
   private let descriptor: Int32
   private var watch: FileWatch?
+  /// Kept back for the moment in which the process has no other left.
+  private var spare = SocketServer.openSpare()
 
   /// Listens at once; `accepted` gets each connection. A stale Unix socket nobody listens on is replaced.
   public init(
@@ -191,15 +200,31 @@ public final class SocketServer {
     descriptor = try Self.makeListener(address)
     self.address = Self.bound(descriptor, address)
     let name = self.address.description
-    watch = loop.watch(descriptor) { [descriptor] _ in
-      while true {
-        let accepted4 = accept(descriptor, nil, nil)
-        guard accepted4 >= 0 else { break }
-        Self.prepare(accepted4)
-        accepted(SocketTransport(loop: loop, descriptor: accepted4, name: name))
+    watch = loop.watch(descriptor) { [weak self] _ in
+      while let self, let descriptor = acceptNext() {
+        Self.prepare(descriptor)
+        accepted(SocketTransport(loop: loop, descriptor: descriptor, name: name))
       }
     }
   }
+
+  /// The next connection that waits. One that no descriptor is left for is closed: it would keep the loop awake, and
+  /// its program waiting.
+  private func acceptNext() -> Int32? {
+    while watch != nil {
+      let accepted = accept(descriptor, nil, nil)
+      if accepted >= 0 { return accepted }
+      guard errno == EMFILE || errno == ENFILE, spare >= 0 else { return nil }
+      Glibc.close(spare)
+      let refused = accept(descriptor, nil, nil)
+      if refused >= 0 { Glibc.close(refused) }
+      spare = Self.openSpare()
+      guard refused >= 0 else { return nil }
+    }
+    return nil
+  }
+
+  private static func openSpare() -> Int32 { open("/dev/null", O_RDONLY | O_CLOEXEC) }
 
   deinit { close() }
 
@@ -209,6 +234,7 @@ public final class SocketServer {
     watch.cancel()
     self.watch = nil
     Glibc.close(descriptor)
+    if spare >= 0 { Glibc.close(spare) }
     if case .unix(let path) = address { unlink(path) }
   }
 
@@ -233,11 +259,15 @@ public final class SocketServer {
   private static func removeStale(_ path: String) {
     var status = stat()
     guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK else { return }
-    do {
-      Glibc.close(try SocketAddress.unix(path: path).makeSocket("connect to") { unsafe connect($0, $1, $2) })
-    } catch {
-      unlink(path)
+    var refusal: Int32 = 0
+    let descriptor = try? SocketAddress.unix(path: path).makeSocket("connect to") { descriptor, address, length in
+      let result = unsafe connect(descriptor, address, length)
+      if result != 0 { refusal = errno }
+      return result
     }
+    if let descriptor { Glibc.close(descriptor) }
+    // Any other error says nothing of its owner: a socket of another kind, or another user's.
+    if descriptor == nil, refusal == ECONNREFUSED { unlink(path) }
   }
 
   /// The address with the port that the system chose, where it had to.

@@ -466,7 +466,8 @@ extension CBPeripheral {
 /// Appends what is not there yet.
 private func adding<Object: AnyObject>(_ found: [Object], to known: [Object]?) -> [Object] {
   var all = known ?? []
-  for object in found where !all.contains(where: { $0 === object }) { all.append(object) }
+  var identities = Set(all.map { ObjectIdentifier($0) })
+  for object in found where identities.insert(ObjectIdentifier(object)).inserted { all.append(object) }
   return all
 }
 

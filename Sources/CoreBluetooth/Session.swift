@@ -34,19 +34,23 @@ final class Session: Sendable {
       return true
     }
 
-    /// Puts all that is pending in the place of what has been delivered, whose memory is used for what comes next. False
-    /// ends the block.
-    mutating func next(_ delivered: inout [Delivery]) -> Bool {
-      let isLarge = delivered.count > Self.keptCountMax
-      delivered.removeAll(keepingCapacity: !isLarge)
-      guard !pending.isEmpty else {
-        isScheduled = false
-        if spare.capacity < delivered.capacity { swap(&spare, &delivered) }
-        return false
+    /// Takes all that is pending, and leaves the memory of an earlier batch for what comes next.
+    mutating func takePending() -> [Delivery] {
+      var taken: [Delivery] = []
+      swap(&taken, &pending)
+      swap(&pending, &spare)
+      return taken
+    }
+
+    /// At the end of a block: whether another has to be queued for what has come meanwhile. Keeps the memory of the batch
+    /// `delivered`, unless it was an uncommonly large one.
+    mutating func goesOn(after delivered: inout [Delivery]) -> Bool {
+      if delivered.count <= Self.keptCountMax {
+        delivered.removeAll(keepingCapacity: true)
+        swap(&spare, &delivered)
       }
-      if delivered.capacity < spare.capacity { swap(&spare, &delivered) }
-      swap(&pending, &delivered)
-      return true
+      isScheduled = !pending.isEmpty
+      return isScheduled
     }
 
     /// The memory of a batch that has been delivered.
@@ -92,16 +96,16 @@ final class Session: Sendable {
   private func schedule() { queue.async { self.drain() } }
 
   private func drain() {
-    var batch: [Delivery] = []
-    while inbox.withLock({ $0.next(&batch) }) {
-      for delivery in batch {
-        guard let owner = inbox.withLock({ $0.owner }) else { return }
-        switch delivery {
-        case .event(let event): owner.process(event)
-        case .local(let action): action(owner)
-        }
+    var batch = inbox.withLock { $0.takePending() }
+    for delivery in batch {
+      guard let owner = inbox.withLock({ $0.owner }) else { return }
+      switch delivery {
+      case .event(let event): owner.process(event)
+      case .local(let action): action(owner)
       }
     }
+    // What came meanwhile waits for its turn, so that a stream of events leaves the queue to others, too.
+    if inbox.withLock({ $0.goesOn(after: &batch) }) { schedule() }
   }
 }
 

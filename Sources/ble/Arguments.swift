@@ -22,6 +22,7 @@ struct Failure: Error, Hashable, CustomStringConvertible {
 /// What a command line asks for.
 enum Invocation {
   case help(CommandSpec?)
+  case version
   case manualPage
   case run(Arguments)
 }
@@ -37,6 +38,7 @@ struct Arguments {
   static func parse(_ words: [String]) throws(Failure) -> Invocation {
     guard let index = try commandIndex(words) else {
       if words.contains("--manual-page") { return .manualPage }
+      if words.contains("--version") { return .version }
       if words.contains("--help") || words.contains("-h") { return .help(nil) }
       throw .usage("a command is missing; ble --help lists them")
     }
@@ -62,7 +64,7 @@ struct Arguments {
       let word = words[index]
       guard word.hasPrefix("-") else { return index }
       let name = String(word.prefix { $0 != "=" })
-      if ["--help", "-h", "--manual-page"].contains(name) {
+      if ["--help", "-h", "--manual-page", "--version"].contains(name) {
         index += 1
         continue
       }

@@ -44,7 +44,7 @@ final class CentralSession {
       case .event(.stateChanged(.poweredOn)): return
       // The one state that is known to be on its way to another.
       case .event(.stateChanged(.resetting)): continue
-      case .event(.stateChanged(let state)): throw Self.noAdapter(state)
+      case .event(.stateChanged(let state)): throw Self.noAdapter(state, link.replica.adapterProblem)
       case .deadline: throw .noAdapter("the adapter did not start in time; does its controller answer?")
       case .interrupted: throw .failed("interrupted")
       case .event, .tick: continue
@@ -52,16 +52,16 @@ final class CentralSession {
     }
   }
 
-  static func noAdapter(_ state: AdapterState) -> Failure {
+  static func noAdapter(_ state: AdapterState, _ problem: String? = nil) -> Failure {
     switch state {
     case .poweredOn: .failed("the adapter is powered on")
-    case .poweredOff: .noAdapter("the adapter is powered off")
+    case .poweredOff: .noAdapter("the adapter is powered off\(problem.map { ": " + $0 } ?? "")")
     case .resetting: .noAdapter("the adapter is being reset")
     case .unauthorized: .noAdapter("this program may not use the adapter")
     case .unsupported:
       .noAdapter(
-        "there is no adapter to use. Name one with --adapter or COREBLUETOOTH_ADAPTER: what works is tcp:HOST:PORT and "
-          + "unix:PATH (ble sim offers such) and virtual[:NAME]")
+        "there is no adapter to use. Name one with --adapter or COREBLUETOOTH_ADAPTER: what works is hci0 and so on, "
+          + "tcp:HOST:PORT and unix:PATH (ble sim offers such) and virtual[:NAME]")
     }
   }
 
@@ -277,6 +277,8 @@ final class CentralSession {
     guard case .att(let code) = error.reason else { return error.description }
     let name = ATTError(rawValue: code).description
     let number = "ATT 0x" + (code < 16 ? "0" : "") + String(code, radix: 16)
-    return error.detail.isEmpty ? "\(name) (\(number))" : "\(name) (\(number)): \(harmless(error.detail))"
+    if error.detail.isEmpty { return "\(name) (\(number))" }
+    let detail = harmless(error.detail)
+    return detail.contains(name) ? "\(detail) (\(number))" : "\(name) (\(number)): \(detail)"
   }
 }

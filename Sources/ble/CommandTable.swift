@@ -40,15 +40,19 @@ struct CommandSpec: Sendable {
 
 /// Everything the command line may say: the parser, `--help`, the manual page and its test all read this.
 enum CommandTable {
+  /// The version of the tool and of the library.
+  static let version = "0.1.0"
+
   static let globalOptions = [
     OptionSpec(
       name: "--adapter", argument: "SPEC",
-      help: "Which Bluetooth controller to use: tcp:HOST:PORT, unix:PATH or virtual[:NAME]. Without it, the variable "
-        + "COREBLUETOOTH_ADAPTER says which."),
+      help: "Which Bluetooth controller to use: hci0 (an adapter of this machine, which the program then has alone), "
+        + "tcp:HOST:PORT, unix:PATH or virtual[:NAME]. Without it, the variable COREBLUETOOTH_ADAPTER says which."),
     OptionSpec(name: "--json", help: "Print JSON, one object a line."),
     OptionSpec(
       name: "--capture", argument: "FILE",
-      help: "Write all HCI packets to FILE (btsnoop; Wireshark and tshark open it)."),
+      help: "Write all HCI packets to FILE (btsnoop; Wireshark and tshark open it). demo: the central's; sim: those of "
+        + "each device to a file of its own, its slot before the extension."),
     OptionSpec(
       name: "--timeout", argument: "SECONDS",
       help: "Give up when the command is not done by then. Without it 30, and no limit for scan, subscribe, serve and "
@@ -150,7 +154,12 @@ enum CommandTable {
 
   static let environment = [
     ("COREBLUETOOTH_ADAPTER", "the adapter where --adapter is not given"),
+    ("COREBLUETOOTH_CAPTURE", "the file for HCI packets where --capture is not given"),
     ("COREBLUETOOTH_LOG", "error, info, debug or trace, then layers after commas: what goes to standard error"),
-    ("COREBLUETOOTH_NAME", "the GAP Device Name; default the host name"),
+    ("COREBLUETOOTH_NAME", "the GAP Device Name; default the host name (serve: the profile's name)"),
+    (
+      "COREBLUETOOTH_STATE_DIR",
+      "where the secret is kept that peers' identifiers are made with; default the XDG state directory"
+    ),
   ]
 }

@@ -23,7 +23,9 @@ struct DemoCommand {
     guard let loop = EventLoop(name: "ble demo") else {
       throw .failed("the system has no thread or file descriptor left")
     }
-    let demo = Demo(loop: loop, directory: directory, programs: programs, output: context.output)
+    let demo = Demo(
+      loop: loop, directory: directory, programs: programs, centralCapture: context.arguments.value("--capture"),
+      output: context.output)
     let inbox = context.inbox.ticker
     let outcome = await withCheckedContinuation { continuation in
       loop.execute { continuation.resume(returning: demo.start { inbox($0) }) }
@@ -85,8 +87,11 @@ private final class Demo: @unchecked Sendable {
   private var peripheral: ChildProcess?
   private var central: ChildProcess?
 
-  init(loop: EventLoop, directory: String, programs: String, output: Output) {
+  private let centralCapture: String?
+
+  init(loop: EventLoop, directory: String, programs: String, centralCapture: String?, output: Output) {
     self.loop = loop
+    self.centralCapture = centralCapture
     self.directory = directory
     self.programs = programs
     self.output = output
@@ -115,7 +120,7 @@ private final class Demo: @unchecked Sendable {
       name: name, path: "\(programs)/\(program)", arguments: arguments,
       environment: [
         "COREBLUETOOTH_ADAPTER": "unix:\(directory)/radio",
-        "COREBLUETOOTH_CAPTURE": "\(directory)/\(name).btsnoop", "COREBLUETOOTH_NAME": name,
+        "COREBLUETOOTH_CAPTURE": capture(name), "COREBLUETOOTH_NAME": name,
       ],
       loop: loop,
       line: { line in
@@ -123,6 +128,11 @@ private final class Demo: @unchecked Sendable {
           ["event": "line", "program": .string(name), "text": .string(line)],
           text: "\(name == "central" ? "   central" : "peripheral") | \(harmless(line))")
       }, ended: ended)
+  }
+
+  /// Where a program's capture goes.
+  private func capture(_ name: String) -> String {
+    name == "central" ? centralCapture ?? "\(directory)/central.btsnoop" : "\(directory)/\(name).btsnoop"
   }
 
   func stop() async {
@@ -140,8 +150,8 @@ private final class Demo: @unchecked Sendable {
     output.emit(
       [
         "event": "captures",
-        "files": [.string("\(directory)/central.btsnoop"), .string("\(directory)/peripheral.btsnoop")],
+        "files": [.string(capture("central")), .string(capture("peripheral"))],
       ],
-      text: "Captures for Wireshark: \(directory)/central.btsnoop and \(directory)/peripheral.btsnoop")
+      text: "Captures for Wireshark: \(capture("central")) and \(capture("peripheral"))")
   }
 }

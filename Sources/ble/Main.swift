@@ -42,6 +42,7 @@ struct Main {
       switch try Arguments.parse(words) {
       case .help(nil): Output.write(Help.overview + "\n", to: STDOUT_FILENO)
       case .help(let command?): Output.write(Help.text(of: command) + "\n", to: STDOUT_FILENO)
+      case .version: Output.write("ble \(CommandTable.version)\n", to: STDOUT_FILENO)
       case .manualPage: Output.write(ManualPage.text, to: STDOUT_FILENO)
       case .run(let arguments): try await run(arguments)
       }
@@ -55,11 +56,20 @@ struct Main {
   private static func run(_ arguments: Arguments) async throws(Failure) {
     let spec = try adapter(arguments.value("--adapter"))
     // The stack itself writes the capture; this is how every program asks for one.
-    if let file = arguments.value("--capture") { setenv("COREBLUETOOTH_CAPTURE", file, 1) }
+    if let file = arguments.value("--capture") { try capture(to: file) }
     let context = CommandContext(
       arguments: arguments, output: Output(isJSON: arguments.has("--json")), inbox: Inbox(),
       open: { Adapters.open(spec, handler: $0) })
     try await Commands.run(context)
+  }
+
+  private static func capture(to file: String) throws(Failure) {
+    let descriptor = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else {
+      throw .failed("cannot write the capture \(harmless(file)): \(unsafe String(cString: strerror(errno)))")
+    }
+    close(descriptor)
+    setenv("COREBLUETOOTH_CAPTURE", file, 1)
   }
 
   /// Checks the adapter of the command line, or of the environment, before anything is opened, so that what is wrong
@@ -72,11 +82,11 @@ struct Main {
       throw .usage(harmless(error.description))
     }
     switch spec {
-    case .tcp, .unix, .virtual: return text
-    case .hci, .usb, .serial, .daemon:
+    case .tcp, .unix, .virtual, .hci: return text
+    case .usb, .serial, .daemon:
       throw .noAdapter(
-        "\(harmless(text)) is not supported yet. What works is tcp:HOST:PORT and unix:PATH, a controller that speaks HCI "
-          + "there (ble sim offers such), and virtual[:NAME]")
+        "\(harmless(text)) is not supported yet. What works is hci0 and so on, an adapter of this machine; tcp:HOST:PORT and "
+          + "unix:PATH, a controller that speaks HCI there (ble sim offers such); and virtual[:NAME]")
     }
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import BLEProfile
+import Dispatch
 import Glibc
 import Synchronization
 
@@ -23,6 +24,12 @@ final class Output: Sendable {
     lock.withLock { _ in sink(line) }
   }
 
+  /// The same, but `emit` never waits for whoever reads: the lines are written on a queue of their own.
+  func inBackground() -> (Output, BackgroundLines) {
+    let lines = BackgroundLines(sink: sink)
+    return (Output(isJSON: isJSON) { lines.add($0) }, lines)
+  }
+
   /// Writes the whole text, however often the descriptor takes only part of it.
   static func write(_ text: String, to descriptor: Int32) {
     var rest = Array(text.utf8)[...]
@@ -33,6 +40,36 @@ final class Output: Sendable {
       guard count > 0 else { return }
       rest = rest.dropFirst(count)
     }
+  }
+}
+
+/// Lines on their way to a sink that may be slow, or stuck: beyond ``waitingMax`` they are dropped.
+final class BackgroundLines: Sendable {
+  static let waitingMax = 10_000
+  private let queue = DispatchQueue(label: "output")
+  private let waiting = Mutex(0)
+  private let sink: @Sendable (String) -> Void
+
+  init(sink: @escaping @Sendable (String) -> Void) { self.sink = sink }
+
+  func add(_ line: String) {
+    let isTaken = waiting.withLock { waiting in
+      guard waiting < Self.waitingMax else { return false }
+      waiting += 1
+      return true
+    }
+    guard isTaken else { return }
+    queue.async { [self] in
+      sink(line)
+      waiting.withLock { $0 -= 1 }
+    }
+  }
+
+  /// Waits until all lines are written, a second at most.
+  func finish() {
+    let isDone = DispatchSemaphore(value: 0)
+    queue.async { isDone.signal() }
+    _ = isDone.wait(timeout: .now() + 1)
   }
 }
 
@@ -72,18 +109,18 @@ extension [UInt8] {
     self = bytes
   }
 
-  /// The value for people: hexadecimal, then as text where it plainly is one. One octet is more often a number.
+  /// The value for people: hexadecimal, then as text where it plainly is one.
   var forPeople: String {
     if isEmpty { return "(empty)" }
-    guard count > 1, let text = plainText else { return hex }
+    guard let text = plainText else { return hex }
     return "\(hex)  \"\(text)\""
   }
 
   /// The value as text where it plainly is one: UTF-8 of at least one character, none of which needs spelling out.
-  /// One zero at the end, which many devices send, is left out.
+  /// One octet is more often a number. One zero at the end, which many devices send, is left out.
   var plainText: String? {
     let octets = last == 0 ? dropLast() : self[...]
-    guard !octets.isEmpty, let text = String(validating: octets, as: UTF8.self), harmless(text) == text else {
+    guard octets.count > 1, let text = String(validating: octets, as: UTF8.self), harmless(text) == text else {
       return nil
     }
     return text

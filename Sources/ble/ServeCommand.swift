@@ -3,6 +3,7 @@
 import BLECore
 import BLEProfile
 import BLESystem
+import Glibc
 
 /// `ble serve`: publishes the services of a profile, advertises, answers reads and writes, and sends values.
 final class ServeCommand {
@@ -34,6 +35,8 @@ final class ServeCommand {
     do throws(ProfileError) { player = ProfilePlayer(try Profile(parsing: bytes), now: SystemClock.now()) } catch {
       throw .usage("\(harmless(file)):\(error)")
     }
+    // The device is called as the profile says, also by those who read its Device Name.
+    setenv("COREBLUETOOTH_NAME", player.profile.name, 0)
     link = context.open(context.inbox.eventHandler)
   }
 
@@ -81,7 +84,7 @@ final class ServeCommand {
     case .poweredOff, .resetting:
       if state == .resetting { isPublished = false }
       // At the start it has to be there; later it may come back.
-      if state == .poweredOff, !hasRun { throw CentralSession.noAdapter(state) }
+      if state == .poweredOff, !hasRun { throw CentralSession.noAdapter(state, link.replica.adapterProblem) }
       context.output.emit(["event": "state", "state": .string("\(state)")], text: "Bluetooth: \(state)")
     case .unsupported, .unauthorized: throw CentralSession.noAdapter(state)
     }

@@ -5,6 +5,7 @@ import BLEHCI
 import BLEProfile
 import BLESystem
 import BLETransport
+import Glibc
 
 /// `ble sim`: hosts a virtual radio that other programs' hosts join over HCI.
 struct SimCommand {
@@ -37,14 +38,12 @@ struct SimCommand {
     }
   }
 
-  private static func address(_ text: String, allowsPortZero: Bool) throws(Failure) -> SocketAddress {
+  static func address(_ text: String, allowsPortZero: Bool) throws(Failure) -> SocketAddress {
     // Port 0, which lets the system choose, is no adapter but a place to listen.
-    if allowsPortZero, text.hasPrefix("tcp:"), text.hasSuffix(":0") {
-      return .tcp(host: String(text.dropFirst(4).dropLast(2)), port: 0)
-    }
+    let isPortZero = allowsPortZero && text.hasPrefix("tcp:") && text.hasSuffix(":0")
     do throws(AdapterSpec.ParseError) {
-      switch try AdapterSpec(parsing: text) {
-      case .tcp(let host, let port): return .tcp(host: host, port: port)
+      switch try AdapterSpec(parsing: isPortZero ? text.dropLast() + "1" : text) {
+      case .tcp(let host, let port): return .tcp(host: host, port: isPortZero ? 0 : port)
       case .unix(let path): return .unix(path: path)
       case .virtual, .hci, .usb, .serial, .daemon: break
       }
@@ -58,7 +57,12 @@ struct SimCommand {
     guard let loop = EventLoop(name: "ble sim") else {
       throw .failed("the system has no thread or file descriptor left")
     }
-    let radio = RadioProcess(loop: loop, seed: seed, output: context.output)
+    // Whoever read the lines may go, or stop reading; the radio goes on.
+    signal(SIGPIPE, SIG_IGN)
+    let (output, lines) = context.output.inBackground()
+    defer { lines.finish() }
+    let radio = RadioProcess(
+      loop: loop, seed: seed, capture: context.arguments.value("--capture"), output: output)
     let outcome = await withCheckedContinuation { continuation in
       loop.execute { [addresses, control] in continuation.resume(returning: radio.start(addresses, control)) }
     }
@@ -80,13 +84,15 @@ struct SimCommand {
 final class RadioProcess: @unchecked Sendable {
   private let loop: EventLoop
   private let seed: UInt64
+  private let capture: String?
   private let output: Output
   private var pump: RadioPump?
   private(set) var server: RadioServer?
   private var control: LineServer?
 
-  init(loop: EventLoop, seed: UInt64, output: Output) {
+  init(loop: EventLoop, seed: UInt64, capture: String? = nil, output: Output) {
     self.loop = loop
+    self.capture = capture
     self.seed = seed
     self.output = output
   }
@@ -95,7 +101,7 @@ final class RadioProcess: @unchecked Sendable {
   func start(_ addresses: [SocketAddress], _ controlAddress: SocketAddress?) -> Result<Void, HCITransportError> {
     let pump = RadioPump(loop: loop)
     let output = output
-    let server = RadioServer(pump: pump, seed: seed) { Self.show($0, output) }
+    let server = RadioServer(pump: pump, seed: seed, capture: capture) { Self.show($0, output) }
     self.pump = pump
     self.server = server
     do throws(HCITransportError) {

@@ -30,7 +30,7 @@ struct WriteCommand {
       let name = UUIDName.characteristic(characteristic.uuid)
       if withoutResponse {
         guard characteristic.properties & CharacteristicProperty.writeWithoutResponse.rawValue != 0 else {
-          throw .failed("\(name) has not the property writeWithoutResponse")
+          throw .failed("\(name) does not have the property writeWithoutResponse")
         }
         try await session.writeCommand(value, to: characteristic.valueHandle, name)
         // Commands have no answer: that a later request is answered says that the peer took it from the link.

@@ -133,3 +133,16 @@ import Testing
     }
   }
 }
+
+/// What an app's error message says of opcodes.
+@Suite struct ATTNameTests {
+  @Test func opcodesHaveNames() {
+    #expect("\(ATTOpcode.readByGroupTypeRequest)" == "Read By Group Type Request")
+    #expect("\(ATTOpcode(rawValue: 0x7F))" == "ATT opcode 0x7f")
+    for raw in UInt8.min...UInt8.max where ATTOpcode(rawValue: raw).isFromServer {
+      #expect(!"\(ATTOpcode(rawValue: raw))".contains("0x"))
+    }
+    let failure = ATTBearerFailure.responseTimedOut(request: .readRequest)
+    #expect("\(failure)" == "no answer to Read Request within 30 s")
+  }
+}

@@ -52,6 +52,10 @@ struct ScriptedBearer {
     bearer.write(handle, value.span.bytes, token: token, now: now)
   }
 
+  mutating func command(_ handle: UInt16, _ value: [UInt8], token: UInt64) -> Bool {
+    bearer.writeCommand(handle, value.span.bytes, token: token)
+  }
+
   mutating func respondToRead(_ id: UInt32, _ value: [UInt8]) {
     bearer.respondToRead(id, value: value.span.bytes, database: database, now: now)
   }
@@ -62,8 +66,18 @@ struct ScriptedBearer {
     bearer.reject(id, error: error, handle: handle, database: database, now: now)
   }
 
-  mutating func notify(_ handle: UInt16, _ value: [UInt8]) -> Bool {
-    bearer.notify(handle, value.span.bytes, database: database)
+  mutating func notify(_ handle: UInt16, _ value: [UInt8], token: UInt64 = 0) -> Bool {
+    bearer.notify(handle, value.span.bytes, token: token, database: database)
+  }
+
+  mutating func notifyMultiple(_ values: (UInt16, [UInt8])...) -> Bool {
+    bearer.notifyMultiple(values.map { (handle: $0.0, value: $0.1) }, database: database)
+  }
+
+  mutating func databaseChanged() {
+    for range in database.takeChangedRanges() {
+      bearer.databaseChanged(range, database: database, now: now)
+    }
   }
 
   mutating func indicate(_ handle: UInt16, _ value: [UInt8], token: UInt64 = 0) -> Bool {
@@ -103,6 +117,10 @@ struct ScriptedBearer {
     case .valueRead(let token, let result): return "\(token) read " + outcome(result, bytes)
     case .valuesRead(let token, let result):
       return "\(token) read " + outcome(result) { list($0) { "\($0.handle)=\(bytes($0.value))" } }
+    case .barrierPassed(let token): return "\(token) barrier"
+    case .databaseOutOfSync(let hash): return "out of sync, hash " + (hash.map(bytes) ?? "none")
+    case .commandDropped(let token): return "\(token) command dropped"
+    case .updateDropped(let token): return "\(token) update dropped"
     case .written(let token, let error): return "\(token) written" + (error.map { " \(text($0))" } ?? "")
     case .notification(let handle, let value): return "notification \(handle)=\(bytes(value))"
     case .indication(let handle, let value): return "indication \(handle)=\(bytes(value))"
@@ -129,6 +147,7 @@ struct ScriptedBearer {
     case .echoMismatch(let handle): "echo mismatch at \(handle)"
     case .valueTooLong(let count): "too long: \(count)"
     case .timedOut(let request): "timed out: \([request.rawValue].hex)"
+    case .databaseChanged: "database changed"
     case .bearerClosed: "closed"
     }
   }

@@ -168,7 +168,7 @@ import Testing
     #expect(Self.reading(script) == ["1 read " + String(repeating: "aa", count: 512)])
   }
 
-  @Test(arguments: [0x05, 0x0C, 0x0F, 0x12, 0x80, 0xFF] as [UInt8])
+  @Test(arguments: [0x05, 0x0C, 0x0F, 0x13, 0x80, 0xFF] as [UInt8])
   func errorsArePassedOn(code: UInt8) {
     #expect(Self.reading([("0a0700", "010a0700" + [code].hex)]) == ["1 read error \([code].hex) at 7"])
   }

@@ -306,7 +306,7 @@ struct RandomDatabase {
   }
 
   static func start(_ client: inout ScriptedBearer, _ token: UInt64, _ random: inout SeededGenerator) {
-    switch Int.random(in: 0..<10, using: &random) {
+    switch Int.random(in: 0..<12, using: &random) {
     case 0: client.bearer.discoverPrimaryServices(token: token, now: .zero)
     case 1: client.bearer.discoverPrimaryServices(uuid: 0x180D, token: token, now: .zero)
     case 2: client.bearer.discoverIncludedServices(in: 1...0x40, token: token, now: .zero)
@@ -315,6 +315,10 @@ struct RandomDatabase {
     case 5: client.bearer.readByUUID(0x2A00, token: token, now: .zero)
     case 6: client.bearer.readMultiple([3, 5], variable: Bool.random(using: &random), token: token, now: .zero)
     case 7: client.write(3, [1], token: token)
+    case 9:
+      let writes = [GATTQueuedWrite(handle: 3, value: [1]), GATTQueuedWrite(handle: 5, offset: 1, value: [2])]
+      client.bearer.reliableWrite(writes, token: token, now: .zero)
+    case 10: client.bearer.passBarrier(token: token, now: .zero)
     case 8: client.write(3, [UInt8](repeating: 1, count: 60), token: token)
     default: client.read(3, token: token)
     }
@@ -324,10 +328,10 @@ struct RandomDatabase {
     switch event {
     case .mtuExchanged(let token, _), .servicesDiscovered(let token, _), .includedServicesDiscovered(let token, _),
       .characteristicsDiscovered(let token, _), .descriptorsDiscovered(let token, _), .valueRead(let token, _),
-      .valuesRead(let token, _), .written(let token, _):
+      .valuesRead(let token, _), .written(let token, _), .barrierPassed(let token):
       token
     case .mtuChanged, .bearerFailed, .notification, .indication, .readRequest, .writeRequest, .writeCommand,
-      .subscriptionChanged, .indicationConfirmed:
+      .subscriptionChanged, .indicationConfirmed, .databaseOutOfSync, .commandDropped, .updateDropped:
       nil
     }
   }

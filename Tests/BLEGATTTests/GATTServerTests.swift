@@ -588,6 +588,7 @@ import Testing
     server.respondToRead(1, [1])
     #expect(server.sent() == [])
     #expect(server.bearer.subscriptions == [])
+    #expect(server.receive("1801") == ["01180d0001"], "the queue cannot be written as a whole any more")
     #expect(server.receive("1801") == ["19"])
     #expect(server.receive("0a0900") == ["010a090001"])
   }

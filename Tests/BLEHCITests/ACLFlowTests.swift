@@ -55,7 +55,7 @@ private struct Fixture {
 
 struct ACLFlowTests {
   @Test func framesAreCutToThePacketLength() {
-    var fixture = Fixture(length: 27, count: 10)
+    var fixture = Fixture(length: 27, count: 10, handles: [one])
     fixture.enqueue(one, 27)
     fixture.enqueue(one, 28)
     fixture.enqueue(one, 60)
@@ -79,7 +79,7 @@ struct ACLFlowTests {
   }
 
   @Test func neverMoreThanTheBuffers() throws {
-    var fixture = Fixture(length: 27, count: 3)
+    var fixture = Fixture(length: 27, count: 3, handles: [one])
     fixture.enqueue(one, 100)
     #expect(fixture.sent().count == 3)
     #expect(fixture.flow.freePackets == 0 && fixture.flow.queuedFrames(one) == 1)
@@ -98,12 +98,36 @@ struct ACLFlowTests {
     var fixture = Fixture(length: 27, count: 2)
     for _ in 0..<3 { fixture.enqueue(one, 5) }
     for _ in 0..<3 { fixture.enqueue(two, 6) }
-    #expect(fixture.sent() == ["1 firstNonFlushable 5", "1 firstNonFlushable 5"])
-    try fixture.complete((one, 2))
-    #expect(fixture.sent() == ["2 firstNonFlushable 6", "1 firstNonFlushable 5"])
+    #expect(fixture.sent() == ["1 firstNonFlushable 5", "2 firstNonFlushable 6"])
+    try fixture.complete((one, 1))
+    #expect(fixture.sent() == ["1 firstNonFlushable 5"])
     try fixture.complete((one, 1), (two, 1))
-    #expect(fixture.sent() == ["2 firstNonFlushable 6", "2 firstNonFlushable 6"])
-    #expect(fixture.moved() == ["1 +3 -3", "2 +3 -1"])
+    #expect(fixture.sent() == ["2 firstNonFlushable 6", "1 firstNonFlushable 5"])
+    #expect(fixture.moved() == ["1 +3 -2", "2 +2 -1"])
+  }
+
+  /// A peer that takes nothing more holds buffers of the controller, but never all.
+  @Test func aPeerThatTakesNothingLeavesBuffersToTheOthers() throws {
+    let three = ConnectionHandle(rawValue: 0x0003)
+    var fixture = Fixture(length: 27, count: 8, handles: [one, two, three])
+    for _ in 0..<20 { fixture.enqueue(one, 5) }
+    #expect(fixture.flow.packetsInFlight(one) == 4, "the only one with something to send: half")
+    for _ in 0..<20 { fixture.enqueue(two, 5) }
+    #expect(fixture.flow.packetsInFlight(two) == 3, "one stays free for the third")
+    _ = fixture.sent()
+    fixture.enqueue(three, 6)
+    #expect(fixture.sent() == ["3 firstNonFlushable 6"])
+    // Only the first does not move.
+    for _ in 0..<10 { try fixture.complete((two, UInt16(fixture.flow.packetsInFlight(two)))) }
+    #expect(fixture.flow.queuedFrames(two) == 0)
+    try fixture.complete((three, 1))
+    #expect(fixture.flow.packetsInFlight(one) == 4 && fixture.flow.queuedFrames(one) == 16)
+  }
+
+  @Test func aConnectionAloneHasAllBuffers() {
+    var fixture = Fixture(length: 27, count: 8, handles: [one])
+    for _ in 0..<20 { fixture.enqueue(one, 5) }
+    #expect(fixture.flow.packetsInFlight(one) == 8)
   }
 
   @Test func unknownHandlesAndExcessAreIgnored() throws {
@@ -128,9 +152,12 @@ struct ACLFlowTests {
     fixture.enqueue(one, 100)
     fixture.enqueue(two, 5)
     #expect(fixture.sent().count == 2)
+    fixture.enqueue(two, 6)
+    #expect(fixture.sent() == [], "no buffer is free")
     fixture.flow.disconnect(one)
     fixture.flow.sendWaiting(out: &fixture.out, progress: &fixture.progress)
-    #expect(fixture.sent() == ["2 firstNonFlushable 5"])
+    #expect(fixture.sent() == ["2 firstNonFlushable 6"])
+    try fixture.complete((two, 1))
     #expect(fixture.flow.freePackets == 1 && fixture.flow.queuedFrames(one) == 0)
     // A report that crossed the disconnection.
     try fixture.complete((one, 2))

@@ -303,3 +303,46 @@ private let peerAddress = DeviceAddress(BDAddress(0x0405_0607_0809), type: .publ
     #expect(bench.controller.received.count { $0 == LESetAdvertisingEnable.opcode } == before + 1)
   }
 }
+
+/// The end of a link that a controller does not tell of.
+@Suite struct DisconnectTests {
+  private func disconnecting(_ answer: ScriptedController.Answer) throws -> Bench {
+    let bench = Bench()
+    bench.start()
+    bench.controller.answers[Disconnect.opcode] = answer
+    bench.linkMade(peer, role: 1)
+    bench.host.disconnect(try #require(bench.connection))
+    bench.simulator.advance(by: .milliseconds(10))
+    return bench
+  }
+
+  private func isOver(_ bench: Bench) -> Bool {
+    bench.events.contains { if case .disconnected = $0 { true } else { false } }
+  }
+
+  @Test func aLinkThatTheControllerDoesNotKnowIsOver() throws {
+    let bench = try disconnecting(.status(.unknownConnectionIdentifier))
+    #expect(isOver(bench))
+    #expect(bench.host.links.isEmpty)
+    bench.simulator.advance(by: .seconds(60))
+    #expect(bench.isAlive)
+  }
+
+  /// Otherwise nobody would ever be told of the end.
+  @Test(arguments: [.status(.success), .status(.commandDisallowed), .silence] as [ScriptedController.Answer])
+  func aControllerThatDoesNotEndALinkIsGivenUp(_ answer: ScriptedController.Answer) throws {
+    let bench = try disconnecting(answer)
+    // The supervision timeout is 2 s.
+    bench.simulator.advance(by: .seconds(6))
+    #expect(bench.isAlive && !isOver(bench))
+    bench.simulator.advance(by: .seconds(2))
+    #expect(try #require(bench.failure).description.contains("does not end the link"))
+  }
+
+  @Test func theEndInTimeLeavesTheControllerInPeace() throws {
+    let bench = try disconnecting(.status(.success))
+    bench.controller.event(.disconnectionComplete, [0, 0x40, 0, 0x16])
+    bench.simulator.advance(by: .seconds(60))
+    #expect(isOver(bench) && bench.isAlive)
+  }
+}

@@ -143,6 +143,45 @@ import Testing
     #expect(pair.world.run { pair.central.state == .poweredOn })
   }
 
+  /// The characteristic that notifies, as the central knows it.
+  private func notifying(_ pair: Pair, _ link: LinkReference) throws -> CharacteristicRecord {
+    let central = pair.central
+    central.send(.discoverServices(central.nextToken(), link, [0x180D]))
+    var service: ServiceRecord?
+    var found: CharacteristicRecord?
+    _ = pair.world.run {
+      for case .servicesDiscovered(_, _, .success(let services)) in central.events { service = services.first }
+      return service != nil
+    }
+    central.send(.discoverCharacteristics(central.nextToken(), link, try #require(service).handles, [0x2A37]))
+    _ = pair.world.run {
+      for case .characteristicsDiscovered(_, _, .success(let all)) in central.events { found = all.first }
+      return found != nil
+    }
+    return try #require(found)
+  }
+
+  /// Each call is answered in its turn, and the last one holds, however fast they come.
+  @Test(arguments: [[true, false], [true, false, true, false], [true, false, true], [false, true]])
+  func subscribingAndUnsubscribingAtOnceEndsAsTheLastCallSays(_ calls: [Bool]) throws {
+    let (pair, link) = try connectedPair()
+    let central = pair.central
+    let characteristic = try notifying(pair, link)
+    for isOn in calls { central.send(.setNotify(central.nextToken(), link, characteristic, isOn)) }
+    func answers() -> [Bool] {
+      central.events.compactMap { event in
+        if case .notifyStateChanged(_, _, let isNotifying, nil) = event { isNotifying } else { nil }
+      }
+    }
+    #expect(pair.world.run { answers().count == calls.count })
+    pair.world.advance(.seconds(1))
+    #expect(answers() == calls)
+    pair.peripheral.send(.updateValue(2, [7], nil))
+    pair.world.advance(.seconds(1))
+    let isNotified = central.events.contains { if case .valueNotified = $0 { true } else { false } }
+    #expect(isNotified == calls.last)
+  }
+
   @Test func ownCancelIsADisconnectWithoutError() throws {
     let (pair, link) = try connectedPair()
     pair.central.send(.cancelConnection(link.peer))

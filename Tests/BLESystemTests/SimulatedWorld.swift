@@ -43,6 +43,7 @@ final class SimulatedWorld {
 final class SimulatedDevice {
   private(set) var controller: VirtualController?
   let system: BluetoothSystem
+  private let world: SimulatedWorld
   private let power = Power()
 
   private final class Power {
@@ -51,17 +52,21 @@ final class SimulatedDevice {
     var transport: (any HCITransport)?
   }
 
-  /// `wrap` may put something between host and controller.
+  /// `wrap` may put something between host and controller. `interval` is that of the connections it makes.
   init(
-    _ name: String, in world: SimulatedWorld, wrap: @escaping (any HCITransport) -> any HCITransport = { $0 }
+    _ name: String, in world: SimulatedWorld, interval: ConnectionInterval? = nil,
+    wrap: @escaping (any HCITransport) -> any HCITransport = { $0 }
   ) throws {
+    self.world = world
     let identity = try PeerIdentity(secret: Array("a host secret of 16".utf8))
     let number = UInt64(name.utf8.reduce(0) { $0 &* 31 &+ UInt64($1) } & 0xFFFF)
     let power = power
+    var configuration = HostConfiguration(staticRandomAddress: BDAddress(0xC000_0000_0000 | number))
+    if let interval { configuration.connectionParameters.interval = interval }
     system = BluetoothSystem(
       name: name, scheduler: world.simulator, identity: identity,
       replica: SystemReplica { identity.address(of: $0) }, deviceName: name,
-      configuration: HostConfiguration(staticRandomAddress: BDAddress(0xC000_0000_0000 | number))
+      configuration: configuration
     ) { completion in
       guard power.isOn else { return completion(.failure(HCITransportError("switched off"))) }
       let pair = HCITransportPair(scheduler: world.simulator)
@@ -79,6 +84,12 @@ final class SimulatedDevice {
       power.controller?.powerOff()
       power.transport?.close()
     }
+  }
+
+  /// Whether its radio packets reach anyone, and anyone's reach it.
+  func setAudible(_ isAudible: Bool) {
+    guard let controller = power.controller else { return }
+    world.world.setIsolated(!isAudible, controller.device)
   }
 
   func session() -> TestSession { TestSession(system) }
@@ -102,6 +113,11 @@ final class TestSession {
 
   var events: [SystemEvent] { inbox.events }
   func forget() { inbox.events.removeAll() }
+  /// The events since the last call.
+  func take() -> [SystemEvent] {
+    defer { inbox.events.removeAll(keepingCapacity: true) }
+    return inbox.events
+  }
   func send(_ request: SystemRequest) { system.handle(request, of: id) }
   func close() { system.removeSession(id) }
 

@@ -2,9 +2,10 @@
 
 import BLECore
 import BLEHCI
-import BLETransport
 import Foundation
 import Testing
+
+@testable import BLETransport
 
 /// Collects what a transport delivers; its last word comes through `changed`.
 private final class Sink: HCIReceiver {
@@ -199,6 +200,76 @@ private func temporaryPath(_ name: String) -> String {
     let second = try Pair()
     await second.connect(.unix(path: path))
     #expect(second.failure != nil)
+  }
+
+  /// A socket of another kind cannot be connected to either, and is somebody's all the same.
+  @Test func aSocketOfAnotherKindIsNotTakenAway() async throws {
+    let path = temporaryPath("datagram")
+    let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
+    defer {
+      close(descriptor)
+      unlink(path)
+    }
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+    let bound = withUnsafePointer(to: &address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+      }
+    }
+    try #require(bound == 0)
+    let pair = try Pair()
+    await pair.connect(.unix(path: path))
+    #expect(pair.failure != nil)
+    #expect(FileManager.default.fileExists(atPath: path))
+  }
+
+  /// What has been sent gives its memory back although there is always something left.
+  @Test func aReaderThatIsAlwaysBehindDoesNotMakeTheMemoryGrow() async throws {
+    let loop = try #require(EventLoop(name: "test"))
+    defer { loop.stop() }
+    var ends: [Int32] = [0, 0]
+    try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+    let (own, other) = (ends[0], ends[1])
+    defer { close(other) }
+    _ = fcntl(own, F_SETFL, O_NONBLOCK)
+    let transport = Box<SocketTransport?>(nil)
+    await onLoop(loop) { transport.value = SocketTransport(loop: loop, descriptor: own, name: "pair") }
+    let payload = [UInt8](repeating: 0, count: 60_000)
+    for round in 0..<48 {
+      await onLoop(loop) {
+        for _ in 0..<(round == 0 ? 16 : 4) { transport.value?.send(.aclData, payload.span.bytes) }
+      }
+      try readAll(4 * (payload.count + 1), from: other)
+    }
+    let held = await onLoop(loop) { transport.value?.octetsHeld ?? .max }
+    #expect(held < 2_000_000, "of \(48 * 4 * payload.count) octets that were sent")
+    await onLoop(loop) { transport.value = nil }
+  }
+
+  private func readAll(_ count: Int, from descriptor: Int32) throws {
+    var chunk = [UInt8](repeating: 0, count: 65_536)
+    var rest = count
+    while rest > 0 {
+      let taken = read(descriptor, &chunk, min(rest, chunk.count))
+      try #require(taken > 0)
+      rest -= taken
+    }
+  }
+
+  @Test func aCaptureOnAFullDiskEndsWithOneMessage() async throws {
+    let loop = try #require(EventLoop(name: "test"))
+    defer { loop.stop() }
+    let messages = Box<[String]>([])
+    await onLoop(loop) {
+      let file = try? CaptureFile(path: "/dev/full", loop: loop) { messages.value.append($0.description) }
+      let reset: [UInt8] = [3, 0x0C, 0]
+      file?.record(.hostToController, .command, reset.span.bytes)
+    }
+    let told = await onLoop(loop) { messages.value }
+    #expect(told.count == 1)
+    #expect(told.first?.contains("/dev/full") == true)
   }
 
   @Test func controlLinesAreAnswered() async throws {

@@ -41,6 +41,26 @@ import Testing
     #expect(world.calls() == ["state resetting", "state poweredOff", "state poweredOn"])
   }
 
+  /// A stream of events without end must not keep the app's other work from its queue.
+  @Test func `1.2 other blocks of the queue get their turn between deliveries`() {
+    let world = CentralWorld()
+    let turns = Mutex((deliveries: 0, otherBlockAt: 0))
+    @Sendable func deliver(_ manager: CBManager) {
+      let goesOn = turns.withLock { turns in
+        turns.deliveries += 1
+        return turns.deliveries < 1_000 && turns.otherBlockAt == 0
+      }
+      if goesOn { manager.session.post(deliver) }
+    }
+    world.queue.suspend()
+    world.manager.session.post(deliver)
+    world.queue.async { turns.withLock { $0.otherBlockAt = $0.deliveries } }
+    world.queue.resume()
+    world.queue.sync {}
+    _ = world.calls()
+    #expect(turns.withLock { $0.otherBlockAt } == 1)
+  }
+
   @Test func `1.3 the delegate is weak, callbacks stop with it and start with another`() {
     let queue = DispatchQueue(label: "test")
     var recorder: ThreeRecorder? = ThreeRecorder()

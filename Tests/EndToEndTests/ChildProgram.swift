@@ -12,6 +12,8 @@ final class ChildProgram: @unchecked Sendable {
   let transcript: Transcript
   private let process = Process()
   private let input = Pipe()
+  /// Kept, as a program whose output nobody holds is ended by its next line.
+  private let output = Pipe()
   private let exit = Exit()
 
   /// The exit code of a process; a signal is its number below zero.
@@ -50,8 +52,11 @@ final class ChildProgram: @unchecked Sendable {
     }
   }
 
-  /// Starts the program at `path`; what is in `environment` comes on top of this process's own.
-  init(name: String, path: String, arguments: [String], environment: [String: String]) throws {
+  /// Starts the program at `path`; what is in `environment` comes on top of this process's own. `linesMax`: so many
+  /// lines of its standard output are read, and then no more.
+  init(
+    name: String, path: String, arguments: [String], environment: [String: String], linesMax: Int = .max
+  ) throws {
     _ = Self.ignoresBrokenPipes
     self.name = name
     transcript = Transcript(name: name)
@@ -60,7 +65,7 @@ final class ChildProgram: @unchecked Sendable {
     process.executableURL = URL(fileURLWithPath: path)
     process.arguments = arguments
     process.environment = variables.merging(environment) { $1 }
-    let (output, errors) = (Pipe(), Pipe())
+    let errors = Pipe()
     process.standardInput = input
     process.standardOutput = output
     process.standardError = errors
@@ -72,9 +77,9 @@ final class ChildProgram: @unchecked Sendable {
       note(process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus)
     }
     try process.run()
-    for pipe in [output, errors] {
+    for (pipe, limit) in [(output, linesMax), (errors, .max)] {
       Thread.detachNewThread {
-        readLines(pipe.fileHandleForReading) { transcript.append($0) }
+        readLines(pipe.fileHandleForReading, limit) { transcript.append($0) }
         note(nil)
       }
     }
@@ -129,18 +134,20 @@ final class ChildProgram: @unchecked Sendable {
   }
 }
 
-/// Calls `line` with each line until the end of the file.
-private func readLines(_ handle: FileHandle, _ line: (String) -> Void) {
+/// Calls `line` with each line until the end of the file, or until there were `limit`.
+private func readLines(_ handle: FileHandle, _ limit: Int, _ line: (String) -> Void) {
   var rest: [UInt8] = []
+  var count = 0
   var buffer = [UInt8](repeating: 0, count: 65_536)
-  while true {
-    let count = read(handle.fileDescriptor, &buffer, buffer.count)
-    if count < 0, errno == EINTR { continue }
-    guard count > 0 else { break }
-    rest += buffer.prefix(count)
+  while count < limit {
+    let taken = read(handle.fileDescriptor, &buffer, buffer.count)
+    if taken < 0, errno == EINTR { continue }
+    guard taken > 0 else { break }
+    rest += buffer.prefix(taken)
     var start = rest.startIndex
     while let end = rest[start...].firstIndex(of: 0x0A) {
       line(String(decoding: rest[start..<end], as: UTF8.self))
+      count += 1
       start = end + 1
     }
     rest.removeFirst(start)

@@ -13,6 +13,15 @@ import Testing
     return try await server.expect("advertising")["name"]
   }
 
+  @Test(arguments: ["/nonexistent/a.btsnoop", "/tmp", ""])
+  func aCaptureThatCannotBeWrittenIsSaidAtOnce(_ path: String) async throws {
+    try await withSite { site in
+      let (lines, code) = try await site.run("scan", ["scan", "--for", "1", "--capture", path])
+      #expect(code == 1)
+      #expect(lines.contains { $0.string?.contains("cannot write the capture") == true })
+    }
+  }
+
   @Test func exploreShowsTheTreeOfAProfile() async throws {
     try await withSite { site in
       let name = try await serve(site, "heart-rate-sensor")
@@ -95,11 +104,15 @@ import Testing
         let result = try await site.run("usage", arguments)
         #expect(result.code == 2, "\(arguments): \(result.lines)")
       }
-      for adapter in ["hci0", "usb:0a12:0001", "serial:/dev/ttyACM0"] {
+      for adapter in ["usb:0a12:0001", "serial:/dev/ttyACM0"] {
         let result = try await site.run("adapter", ["--adapter", adapter, "scan", "--for", "1"])
         #expect(result.code == 3)
         #expect(result.lines.contains { $0.string?.contains("unix:PATH") == true }, "\(result.lines)")
       }
+      // No machine has so many adapters, and one without Bluetooth says that.
+      let absent = try await site.run("absent", ["--adapter", "hci999", "scan", "--for", "1"])
+      #expect(absent.code == 3)
+      #expect(absent.lines.contains { $0.string?.contains("cannot take adapter hci999") == true }, "\(absent.lines)")
       let nobody = try await site.run(
         "nobody", ["scan", "--for", "1"], adapter: "unix:\(site.directory)/no-such-radio")
       #expect(nobody.code == 3)

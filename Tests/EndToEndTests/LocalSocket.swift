@@ -37,6 +37,19 @@ struct LocalSocket: ~Copyable {
     return true
   }
 
+  /// The next octets, `count` of them, or fewer where the other side ends first; nil if none come for a minute.
+  func receive(_ count: Int) -> [UInt8]? {
+    var octets: [UInt8] = []
+    var octet: UInt8 = 0
+    while octets.count < count {
+      let result = read(descriptor, &octet, 1)
+      if result < 0, errno != ECONNRESET { return nil }
+      guard result > 0 else { break }
+      octets.append(octet)
+    }
+    return octets
+  }
+
   /// Writes one line and reads one.
   func ask(_ line: String) throws -> String {
     guard send(Array((line + "\n").utf8)) else {

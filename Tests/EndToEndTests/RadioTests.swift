@@ -33,7 +33,10 @@ import Testing
         "nonsense", "[]", "{}", "{\"command\": 7}", "{\"command\": \"explode\"}",
         "{\"command\": \"power\", \"slot\": 9}",
         "{\"command\": \"power\", \"slot\": 9, \"on\": true}", "{\"command\": \"drop\", \"slot\": -1}",
-        "{\"command\": \"drop\", \"slot\": 99999999999999999999}", String(repeating: "[", count: 5_000),
+        "{\"command\": \"drop\", \"slot\": 99999999999999999999}",
+        "{\"command\": \"drop\", \"slot\": -9223372036854775808}",
+        "{\"command\": \"power\", \"slot\": -9223372036854775808, \"on\": false}",
+        "{\"command\": \"power\", \"slot\": 9223372036854775807, \"on\": false}", String(repeating: "[", count: 5_000),
       ]
       let socket = try LocalSocket(path: "\(site.directory)/control")
       for line in lines {
@@ -62,6 +65,48 @@ import Testing
     }
   }
 
+  /// Lines that nobody reads must neither stop the radio nor keep it from ending. Its reader takes one, and then it is
+  /// either stuck or gone.
+  @Test(arguments: ["", " > >(read -r line; echo \"$line\")"])
+  func theRadioNeedsNobodyToReadItsLines(_ output: String) async throws {
+    try await withSite(radio: false) { site in
+      let path = "\(site.directory)/unread"
+      let tool = "env --default-signal=PIPE '\(Build.products)/ble' --json"
+      let radio = try site.start(
+        "radio", "/bin/bash", ["-c", "exec \(tool) sim --listen unix:\(path)\(output)"], linesMax: 1)
+      try await radio.expect("listening")
+      // Two lines each: more than a pipe holds.
+      for number in 0..<1_000 {
+        let host = try LocalSocket(path: path)
+        guard host.send([0x01, 0x03, 0x0C, 0x00]), host.receive(7) == [0x04, 0x0E, 0x04, 0x01, 0x03, 0x0C, 0x00] else {
+          throw SiteFailure(description: "connection \(number) gets no answer to Reset")
+        }
+      }
+      radio.signal(SIGTERM)
+      #expect(await radio.waitForExit() == 0)
+      #expect(!FileManager.default.fileExists(atPath: path))
+    }
+  }
+
+  /// A connection that no descriptor is left for is closed, rather than left to wait with the loop spinning.
+  @Test func aRadioWithoutDescriptorsTurnsConnectionsAway() async throws {
+    try await withSite(radio: false) { site in
+      let path = "\(site.directory)/narrow"
+      let radio = try site.start(
+        "narrow", "/bin/sh", ["-c", "ulimit -n 40; exec '\(Build.products)/ble' --json sim --listen unix:\(path)"])
+      try await radio.expect("listening")
+      var hosts: [SocketHolder] = []
+      for _ in 0..<60 { hosts.append(SocketHolder(try LocalSocket(path: path))) }
+      let octets = hosts.last.flatMap { $0.socket.receive(1) }
+      #expect(octets == [], "the last is closed")
+      hosts.removeAll()
+      try await radio.expect("left")
+      let host = try LocalSocket(path: path)
+      let isAnswered = host.send([0x01, 0x03, 0x0C, 0x00]) && host.receive(7)?.count == 7
+      #expect(isAnswered, "room again, and the radio answers")
+    }
+  }
+
   @Test(arguments: [SIGINT, SIGTERM]) func theRadioEndsWellOnASignal(_ signal: Int32) async throws {
     try await withSite { site in
       let app = try await site.app("app")
@@ -79,4 +124,10 @@ import Testing
       try await app.discover(app.find(Sensor.service), connecting: true)
     }
   }
+}
+
+/// An array cannot hold what cannot be copied.
+private final class SocketHolder {
+  let socket: LocalSocket
+  init(_ socket: consuming LocalSocket) { self.socket = socket }
 }

@@ -71,7 +71,7 @@ final class Site: Sendable {
   /// Starts a program; it gets its own capture and a state directory that programs of its name share.
   func start(
     _ name: String, _ path: String, _ arguments: [String] = [], adapter: String? = nil,
-    environment: [String: String] = [:]
+    environment: [String: String] = [:], linesMax: Int = .max
   ) throws -> ChildProgram {
     let count = programs.withLock { programs in programs.filter { $0.name == name }.count }
     let capture = "\(directory)/\(name)\(count == 0 ? "" : "-run\(count + 1)").btsnoop"
@@ -80,7 +80,8 @@ final class Site: Sendable {
       "COREBLUETOOTH_CAPTURE": capture, "COREBLUETOOTH_NAME": name,
     ]
     variables.merge(environment) { $1 }
-    let program = try ChildProgram(name: name, path: path, arguments: arguments, environment: variables)
+    let program = try ChildProgram(
+      name: name, path: path, arguments: arguments, environment: variables, linesMax: linesMax)
     programs.withLock { $0.append(program) }
     captures.withLock { $0.append(capture) }
     return program

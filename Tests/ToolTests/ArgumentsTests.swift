@@ -29,6 +29,18 @@ import Testing
     #expect(arguments.has("--json") && !arguments.has("--capture"))
   }
 
+  @Test func placesToListenMayHavePortZero() throws {
+    func place(_ text: String) throws -> String {
+      "\(try SimCommand.address(text, allowsPortZero: true))"
+    }
+    #expect(try place("tcp:127.0.0.1:0") == "tcp:127.0.0.1:0")
+    #expect(try place("tcp:[::1]:0") == "tcp:[::1]:0")
+    #expect(try place("tcp:h:10") == "tcp:h:10")
+    for text in ["tcp::0", "tcp:[]:0", "tcp:0", "virtual", "unix:"] {
+      #expect(throws: Failure.self) { try place(text) }
+    }
+  }
+
   @Test func anArgumentMayLookLikeACommand() throws {
     let arguments = try run("--adapter scan scan --service 180F --service 180D")
     #expect(arguments.value("--adapter") == "scan")
@@ -79,13 +91,14 @@ import Testing
   }
 
   @Test func adaptersThatDoNotExistYetAreRefused() {
-    for text in ["hci0", "usb:0a12:0001", "serial:/dev/ttyACM0", "daemon"] {
+    for text in ["usb:0a12:0001", "serial:/dev/ttyACM0", "daemon"] {
       #expect { try Main.adapter(text) } throws: {
         ($0 as? Failure)?.kind == .noAdapter && "\($0)".contains("tcp:HOST:PORT")
       }
     }
     #expect { try Main.adapter("tcp:") } throws: { ($0 as? Failure)?.kind == .usage }
     #expect(throws: Never.self) { try Main.adapter("virtual:a") }
+    #expect(throws: Never.self) { try Main.adapter("hci0") }
   }
 
   @Test func namesOfPeersAreMadeHarmless() {
@@ -97,7 +110,8 @@ import Testing
     #expect([UInt8](hex: "01 fF:00") == [1, 255, 0])
     #expect([UInt8](hex: "") == [])
     #expect([UInt8](hex: "0") == nil && [UInt8](hex: "0x") == nil && [UInt8](hex: "٠٠") == nil)
-    #expect([UInt8]("né".utf8).plainText == "né" && ([0x61, 0] as [UInt8]).plainText == "a")
+    #expect([UInt8]("né".utf8).plainText == "né" && ([0x61, 0x62, 0] as [UInt8]).plainText == "ab")
+    #expect(([0x61] as [UInt8]).plainText == nil)
     #expect(
       ([] as [UInt8]).plainText == nil && ([0] as [UInt8]).plainText == nil && ([0xFF] as [UInt8]).plainText == nil)
     #expect(([0x61, 0x1B] as [UInt8]).plainText == nil)

@@ -101,7 +101,7 @@ import Testing
     let refused = try await runTool(line + [""], peer: Self.peer)
     #expect(refused.failure?.kind == .failed && refused.failure?.description.contains("0x80") == true)
     let impossible = try await runTool(line + ["00", "--without-response"], peer: Self.peer)
-    #expect(impossible.failure?.description.contains("has not the property writeWithoutResponse") == true)
+    #expect(impossible.failure?.description.contains("does not have the property writeWithoutResponse") == true)
   }
 
   @Test(arguments: [
