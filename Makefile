@@ -27,7 +27,7 @@ soak:
 
 bench:
 	@scripts/setup.sh test
-	swift build -c release --package-path Benchmarks
+	@Benchmarks/build.sh
 	@Benchmarks/run.py
 
 format:

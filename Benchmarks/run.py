@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All rows of the benchmark, ours and Bumble's in turn, as one table and as JSON.
 
-    Benchmarks/run.py [--rounds N] [--python PYTHON] [--json FILE] [ROW…]
+    Benchmarks/run.py [--rounds N] [--core N] [--python PYTHON] [--json FILE] [ROW…]
     Benchmarks/run.py --allocations           # only what is exact, against Benchmarks/Thresholds
 
 A row is measured in a process of its own, in rounds: ours, Bumble's, ours, … The table shows the best round of each by
@@ -143,10 +143,13 @@ def main():
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--python', default=HERE.parent / '.build/interop/bin/python', help='one that has Bumble')
     parser.add_argument('--json', type=pathlib.Path, default=HERE / '.build/results.json')
+    parser.add_argument('--core', type=int, help='keep ours and Bumble on this processor core')
     parser.add_argument('--allocations', action='store_true')
     arguments = parser.parse_args()
     if arguments.allocations:
         return allocations()
+    if arguments.core is not None:
+        os.sched_setaffinity(0, {arguments.core})  # Of this process and those that it starts.
     results = []
     print('| row | ours | Bumble | ratio (by the clock) | bar | |\n| --- | ---: | ---: | ---: | ---: | --- |')
     for name, text, bar in ROWS:
@@ -168,7 +171,8 @@ def main():
               f'| {"" if bar is None else "met" if is_met else "**missed**"} |', flush=True)
         results.append({'row': name, 'text': text, 'bar': bar, 'met': is_met, 'ours': ours, 'bumble': theirs})
     processor = re.search(r'model name\s*: (.*)', pathlib.Path('/proc/cpuinfo').read_text())
-    machine = f'{processor.group(1) if processor else platform.machine()}, {os.cpu_count()} cores'
+    cores = f', on core {arguments.core} alone' if arguments.core is not None else ''
+    machine = f'{processor.group(1) if processor else platform.machine()}, {os.cpu_count()} cores{cores}'
     load = os.getloadavg()[0]
     print(f'\n{datetime.date.today()}, {machine}, load {load:.1f}')
     arguments.json.parent.mkdir(exist_ok=True)

@@ -150,7 +150,7 @@ stage_tshark() {
 # What notifications cost on the heap, counted exactly, against Benchmarks/Thresholds.
 stage_allocations() {
   local log="$logs/allocations.log"
-  swift build -c release --package-path Benchmarks >"$logs/benchmarks.log" 2>&1 || {
+  Benchmarks/build.sh >"$logs/benchmarks.log" 2>&1 || {
     tail -n 40 "$logs/benchmarks.log"
     fail "allocations: the benchmarks do not build (all of it: $logs/benchmarks.log)"
     return

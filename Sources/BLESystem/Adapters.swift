@@ -88,6 +88,9 @@ final class NoAdapterLink: SystemLink {
 /// The adapters this process uses: managers that name the same one share it, the last to go closes it.
 final class AdapterPool: Sendable {
   static let shared: AdapterPool = {
+    // libcrypto cleans up at the end of a program as well, in the reverse order of beginnings: it has to begin before
+    // this, or a link that is being closed would use what is gone.
+    _ = try? SecureRandom.bytes(1)
     // A program that just ends leaves no peer waiting for its supervision timeout.
     atexit { AdapterPool.shared.closeAll() }
     return AdapterPool()

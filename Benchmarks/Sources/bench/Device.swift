@@ -12,10 +12,11 @@ final class Device: HostOwner {
   let host: Host
   private(set) var connection: Connection?
   private(set) var isReady = false
+  /// Whether the peer wants the values of what was published; it may subscribe to Service Changed besides.
   private(set) var isSubscribed = false
+  private var published: UInt16 = 0
   /// Values that came as notifications.
   var notified: (Int) -> Void = { _ in }
-  private var isServiceFound = false
 
   static let notifiedUUID = BluetoothUUID(0xFFF1)
 
@@ -56,7 +57,8 @@ final class Device: HostOwner {
             uuid: Self.notifiedUUID, properties: .notify, permissions: .readable, value: .fixed([]))
         ]))
     guard let configuration = service.characteristics[0].clientConfiguration else { throw Failure("no configuration") }
-    return (service.characteristics[0].value, configuration)
+    published = service.characteristics[0].value
+    return (published, configuration)
   }
 
   func advertise(_ service: [UInt8]) {
@@ -82,7 +84,7 @@ final class Device: HostOwner {
   func host(_ host: Host, connection: Connection, did event: ATTEvent) {
     switch event {
     case .notification(_, let value): notified(value.count)
-    case .subscriptionChanged(_, let configuration, _): isSubscribed = configuration != 0
+    case .subscriptionChanged(published, let configuration, _): isSubscribed = configuration != 0
     default: break
     }
   }
