@@ -45,7 +45,7 @@ import Testing
     #expect(services[0].includedServices == nil)
     peripheral.discoverIncludedServices(nil, for: services[0])
     world.answer { .includedServicesDiscovered($0, $1, .success([.battery])) }
-    world.queue.sync {}
+    world.queue.settle()
     #expect(services[0].includedServices?.first === services[1])
     #expect(services[0].characteristics == nil)
     world.discoverCharacteristics(peripheral, services[0], .measurement(.notify))
@@ -57,7 +57,7 @@ import Testing
     #expect(measurement.value == nil)
     peripheral.discoverDescriptors(for: measurement)
     world.answer { .descriptorsDiscovered($0, $1, .success([DescriptorRecord(handle: 13, uuid: 0x2902)])) }
-    world.queue.sync {}
+    world.queue.settle()
     #expect(measurement.descriptors?.first?.characteristic === measurement)
   }
 
@@ -76,7 +76,7 @@ import Testing
     let (peripheral, stale) = try #require(world.characteristic([.read, .write, .notify, .writeWithoutResponse]))
     let service = try #require(stale.service)
     world.link.emit(.disconnected(CentralWorld.peer, SystemError(.connectionTimeout), isReconnecting: false))
-    world.queue.sync {}
+    world.queue.settle()
     #expect(peripheral.services?.first === service, "what was found stays to be looked at")
     world.connect(peripheral)
     peripheral.readValue(for: stale)
@@ -220,7 +220,7 @@ import Testing
     #expect(peripheral.maximumWriteValueLength(for: .withResponse) == 512)
     #expect(peripheral.maximumWriteValueLength(for: .withoutResponse) == 182)
     world.link.emit(.maximumWriteLengthChanged(world.reference, 514))
-    world.queue.sync {}
+    world.queue.settle()
     #expect(peripheral.maximumWriteValueLength(for: .withoutResponse) == 514)
     let lines = diagnostics { peripheral.writeValue(Data(count: 515), for: characteristic, type: .withoutResponse) }
     #expect(lines.count == 1)
@@ -238,13 +238,13 @@ import Testing
     let uuids: [BluetoothUUID] = [0x2900, 0x2901, 0x2902, 0x2904, 0x2906]
     let records = uuids.enumerated().map { DescriptorRecord(handle: UInt16(13 + $0.offset), uuid: $0.element) }
     world.answer { .descriptorsDiscovered($0, $1, .success(records)) }
-    world.queue.sync {}
+    world.queue.settle()
     let descriptors = try #require(characteristic.descriptors)
     for descriptor in descriptors {
       peripheral.readValue(for: descriptor)
       world.answer { .valueRead($0, $1, .success([0x41, 0x01])) }
     }
-    world.queue.sync {}
+    world.queue.settle()
     #expect(descriptors[0].value as? NSNumber == 0x0141)
     #expect(descriptors[1].value as? String == "A\u{1}")
     #expect(descriptors[2].value as? NSNumber == 0x0141)
@@ -301,7 +301,7 @@ import Testing
     let world = CentralWorld()
     let (peripheral, characteristic) = try #require(world.characteristic([.notify]))
     world.link.emit(.valueNotified(world.reference, 12, [0, 0x48]))
-    world.queue.sync {}
+    world.queue.settle()
     let at = { (object: AnyObject) in "0x" + String(UInt(bitPattern: ObjectIdentifier(object)), radix: 16) }
     #expect(
       "\(characteristic)" == "<CBCharacteristic: \(at(characteristic)), UUID = 2A37, properties = 0x10, "

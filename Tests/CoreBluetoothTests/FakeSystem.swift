@@ -180,7 +180,7 @@ final class CentralWorld {
 
   /// What the delegate was told since the last call.
   func calls() -> [String] {
-    queue.sync {}
+    queue.settle()
     return recorder.lines.take()
   }
 
@@ -188,7 +188,7 @@ final class CentralWorld {
   func found(_ info: PeerInfo = CentralWorld.info) -> CBPeripheral {
     manager.scanForPeripherals(withServices: nil)
     link.emit(.discovered(Discovery(peer: info, isConnectable: true, rssi: -40)))
-    queue.sync {}
+    queue.settle()
     manager.stopScan()
     _ = link.takeRequests()
     _ = recorder.lines.take()
@@ -204,7 +204,7 @@ final class CentralWorld {
     manager.connect(peripheral, options: options)
     epoch += 1
     link.emit(.connected(reference, maximumWriteLength: 182, writeCredits: credits))
-    queue.sync {}
+    queue.settle()
     _ = link.takeRequests()
     _ = recorder.lines.take()
   }
@@ -224,13 +224,13 @@ final class CentralWorld {
   func discoverServices(_ peripheral: CBPeripheral, _ records: ServiceRecord..., filter: [CBUUID]? = nil) {
     peripheral.discoverServices(filter)
     answer { .servicesDiscovered($0, $1, .success(records)) }
-    queue.sync {}
+    queue.settle()
   }
 
   func discoverCharacteristics(_ peripheral: CBPeripheral, _ service: CBService, _ records: CharacteristicRecord...) {
     peripheral.discoverCharacteristics(nil, for: service)
     answer { .characteristicsDiscovered($0, $1, .success(records)) }
-    queue.sync {}
+    queue.settle()
   }
 
   /// A connected peer with one service and one characteristic of these properties.
@@ -267,5 +267,13 @@ extension SystemRequest {
       token
     default: nil
     }
+  }
+}
+
+extension DispatchQueue {
+  /// Waits until what has been posted is delivered: what comes while a block delivers goes with a block after it, and
+  /// an answer of the manager's own with one more.
+  func settle() {
+    for _ in 0..<4 { sync {} }
   }
 }

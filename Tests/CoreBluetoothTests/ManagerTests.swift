@@ -26,7 +26,7 @@ import Testing
       link.emit(.stateChanged(.poweredOff))
       return link
     }) { CBCentralManager(delegate: recorder, queue: queue) }
-    queue.sync {}
+    queue.settle()
     #expect(recorder.lines.take() == ["state poweredOff"])
     #expect(manager.state == .poweredOff)
   }
@@ -56,7 +56,7 @@ import Testing
     world.manager.session.post(deliver)
     world.queue.async { turns.withLock { $0.otherBlockAt = $0.deliveries } }
     world.queue.resume()
-    world.queue.sync {}
+    world.queue.settle()
     _ = world.calls()
     #expect(turns.withLock { $0.otherBlockAt } == 1)
   }
@@ -72,14 +72,14 @@ import Testing
     }
     recorder = nil
     link.emit(.stateChanged(.poweredOn))
-    queue.sync {}
+    queue.settle()
     #expect(gone == nil)
     let manager = made.withLock { $0 }
     #expect(manager?.state == .poweredOn)
     let other = ThreeRecorder()
     manager?.delegate = other
     link.emit(.stateChanged(.poweredOff))
-    queue.sync {}
+    queue.settle()
     #expect(other.lines.take() == ["state poweredOff"])
   }
 
@@ -90,10 +90,10 @@ import Testing
       let manager = CBCentralManager(delegate: recorder, queue: queue)
       withExtendedLifetime(manager) {}
     }
-    queue.sync {}
+    queue.settle()
     #expect(link.isClosed)
     link.emit(.stateChanged(.poweredOn))
-    queue.sync {}
+    queue.settle()
     #expect(recorder.lines.take() == [])
   }
 

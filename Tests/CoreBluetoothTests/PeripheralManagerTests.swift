@@ -180,7 +180,7 @@ import Testing
       world.manager.delegate = delegate
       world.link.emit(.readRequested(1, PeripheralWorld.central, id, offset: 0))
       world.link.emit(.writeRequested(2, PeripheralWorld.central, [write], needsResponse: true))
-      world.queue.sync {}
+      world.queue.settle()
       #expect(world.link.takeRequests() == [.respond(1, 6, nil), .respond(2, 6, nil)])
     }
   }
@@ -215,7 +215,7 @@ import Testing
     let central = try #require(characteristic.subscribedCentrals?.first)
     world.link.emit(
       .centralChanged(CentralInfo(identifier: PeripheralWorld.central.identifier, maximumUpdateValueLength: 182)))
-    world.queue.sync {}
+    world.queue.settle()
     #expect(central.maximumUpdateValueLength == 182)
     world.link.emit(.readRequested(1, PeripheralWorld.central, id, offset: 0))
     _ = world.calls()
@@ -310,7 +310,7 @@ private final class PeripheralWorld {
   }
 
   func calls() -> [String] {
-    queue.sync {}
+    queue.settle()
     return recorder.lines.take()
   }
 
