@@ -32,6 +32,9 @@ let package = Package(
   products: [
     .library(name: "CoreBluetooth", targets: ["CoreBluetooth"]),
     .executable(name: "ble", targets: ["ble"]),
+    // For the package in Benchmarks, and for nobody else: no promise is made about these.
+    .library(
+      name: "_BenchmarkedLayers", targets: ["BLECore", "BLEHCI", "BLEGATT", "BLERadio", "BLEHost", "BLETransport"]),
   ],
   targets: [
     // What C has and Glibc's module does not show, and the system's libraries.

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # test.sh [STAGE…]: the stages of `make test`, all or those named, in this order:
-#   setup format tidy build unit client endtoend interop kernel tshark sanitize
+#   setup format tidy build unit client endtoend interop kernel tshark allocations sanitize
 # Prints minutes per stage and ends with a line "N passed, N failed"; exit code 0 where nothing failed.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-all="setup format tidy build unit client endtoend interop kernel tshark sanitize"
+all="setup format tidy build unit client endtoend interop kernel tshark allocations sanitize"
 stages=${*:-$all}
 
 logs=.build/test-logs
@@ -81,7 +81,7 @@ list_tests() {
 }
 
 stage_setup() { once setup scripts/setup.sh test; }
-stage_format() { once format swift format lint --strict -r Package.swift Sources Tests Examples; }
+stage_format() { once format swift format lint --strict -r Package.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources; }
 stage_tidy() { once tidy scripts/tidy.sh; }
 # Warnings are errors in every target (Package.swift), so building is the check.
 stage_build() { once build swift build --build-tests; }
@@ -145,6 +145,21 @@ stage_tshark() {
   # shellcheck disable=SC2086
   once tshark Interop/check_capture.sh $captures
   tail -n 1 "$logs/tshark.log"
+}
+
+# What notifications cost on the heap, counted exactly, against Benchmarks/Thresholds.
+stage_allocations() {
+  local log="$logs/allocations.log"
+  Benchmarks/build.sh >"$logs/benchmarks.log" 2>&1 || {
+    tail -n 40 "$logs/benchmarks.log"
+    fail "allocations: the benchmarks do not build (all of it: $logs/benchmarks.log)"
+    return
+  }
+  /usr/bin/python3 Benchmarks/run.py --allocations >"$log" 2>&1
+  local code=$?
+  cat "$log"
+  pass "$(grep -c '^ok ' "$log")"
+  if [ "$code" -ne 0 ] || ! grep -q '^ok ' "$log"; then fail "allocations: more than the thresholds allow ($log)"; fi
 }
 
 # The address sanitizer. Not the thread sanitizer: on Linux it takes the waiting path of Swift's Mutex, which is in a library

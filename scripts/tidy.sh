@@ -30,14 +30,14 @@ search() {
 }
 
 below='^Sources/(BLECore|BLECrypto|BLEHCI|BLEL2CAP|BLEGATT|BLESMP|BLEHost|BLERadio|BLEProfile)/'
-swift_files() { files Sources Tests Examples Package.swift | grep '\.swift$'; }
+swift_files() { files Sources Tests Examples Benchmarks Package.swift | grep '\.swift$'; }
 libraries() { files Sources | grep '\.swift$' | grep -v '^Sources/ble/'; }
 
 swift_files | while IFS= read -r file; do
   # Package.swift has the version of its format first.
   head -n 2 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file"
 done | report "No SPDX line on top:"
-files scripts Interop KernelLab Makefile | grep -E '\.(sh|py)$|Makefile$' | while IFS= read -r file; do
+files scripts Interop KernelLab Benchmarks Makefile | grep -E '\.(sh|py)$|Makefile$' | while IFS= read -r file; do
   head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file"
 done | report "No SPDX line on top:"
 

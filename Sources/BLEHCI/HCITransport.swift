@@ -45,19 +45,27 @@ public final class HCITransportPair {
     self.controller = controller
   }
 
+  /// Exempt from checks of exclusive access: while one of these properties is accessed nobody else is called.
   private final class End: HCITransport {
     weak var receiver: (any HCIReceiver)? { didSet { wake() } }
-    weak var other: End?
+    /// Not weak, which would make each use of an end dearer: whoever goes first takes itself out of the other.
+    @exclusivity(unchecked) unowned var other: End?
     private let scheduler: any Scheduler
-    private var timer: (any SchedulerTimer)?
-    private var inbox = PacketQueue<HCIPacketType>()
-    private var isClosed = false
-    private var isArmed = false
-    private var closedByOther = false
+    @exclusivity(unchecked) private var timer: (any SchedulerTimer)?
+    @exclusivity(unchecked) private var inbox = PacketQueue<HCIPacketType>()
+    @exclusivity(unchecked) private var isClosed = false
+    @exclusivity(unchecked) private var isArmed = false
+    @exclusivity(unchecked) private var closedByOther = false
 
     init(_ scheduler: any Scheduler) {
       self.scheduler = scheduler
-      timer = scheduler.makeTimer { [weak self] in self?.drain() }
+      timer = scheduler.makeTimer { [unowned self] in drain() }
+    }
+
+    deinit {
+      // A loop that is about to call the timer's action does not any more.
+      timer?.disarm()
+      other?.other = nil
     }
 
     func send(_ type: HCIPacketType, _ payload: RawSpan) {

@@ -16,23 +16,25 @@ public final class Connection {
   public internal(set) var bearer: ATTBearer
 
   /// Whether the owner knows of the link: only once the peer has proved to be there.
-  var isReported = false
+  @exclusivity(unchecked) var isReported = false
   var assembler = FrameAssembler()
-  var signaling: SignalingMachine
-  var security = SecurityManager()
+  @exclusivity(unchecked) var signaling: SignalingMachine
+  @exclusivity(unchecked) var security = SecurityManager()
   /// When a link whose features nobody tells is reported all the same.
-  var reportDeadline: Instant?
+  @exclusivity(unchecked) var reportDeadline: Instant?
+  /// The deadline of the link's protocols as it was when the link was last drained, which follows each change of it.
+  @exclusivity(unchecked) private var settledDeadline: Instant?
   /// Set when the host has given the link up and waits for Disconnection Complete.
   var isDisconnecting: Bool { disconnectDeadline != nil }
   /// When it must have come: the peer has until the supervision timeout to acknowledge, the controller a moment more.
-  var disconnectDeadline: Instant?
+  @exclusivity(unchecked) var disconnectDeadline: Instant?
   /// Answers that the peer made this side owe it, not yet acknowledged by the controller.
-  var answersOnTheWay = 0
+  @exclusivity(unchecked) var answersOnTheWay = 0
   /// A peer that waits for answers, as the protocols want it, never has as many coming; one that does not is ignored
   /// while it has.
   static let answersMax = 64
   /// Tags of the ATT PDUs that the controller has not yet acknowledged, oldest first, in step with ACL accounting.
-  var sentTags = TagQueue()
+  @exclusivity(unchecked) var sentTags = TagQueue()
 
   init(handle: ConnectionHandle, role: ConnectionRole, peer: DeviceAddress, parameters: ConnectionParameters) {
     self.handle = handle
@@ -43,10 +45,10 @@ public final class Connection {
     signaling = SignalingMachine(role: role == .central ? .central : .peripheral)
   }
 
-  var nextDeadline: Instant? {
-    earlier(
-      earlier(bearer.nextDeadline, signaling.nextDeadline), earlier(reportDeadline, disconnectDeadline))
-  }
+  var nextDeadline: Instant? { earlier(settledDeadline, earlier(reportDeadline, disconnectDeadline)) }
+
+  /// Called when all that the link's protocols had to say has been taken.
+  func settle() { settledDeadline = earlier(bearer.nextDeadline, signaling.nextDeadline) }
 }
 
 /// The earlier of two deadlines; nil is never.

@@ -50,6 +50,9 @@ struct Connector {
   private var order: Target?
   /// When each wanted peer was last heard advertising connectably.
   private var heard: [DeviceAddress: Instant] = [:]
+  /// How many there may be before those are dropped that are not recent: twice as many as were left the last time, so
+  /// that an advertisement costs the same in a crowd.
+  private var heardMax = heardMaxMin
   private var listFailures = 0
   private var isListUnusable: Bool
   private let listSize: Int
@@ -62,6 +65,7 @@ struct Connector {
   private static let listPeriod = TimeSpan.seconds(10)
   private static let listenPeriod = TimeSpan.seconds(2)
   private static let cancelLimit = TimeSpan.seconds(2)
+  private static let heardMaxMin = 256
   private static let heardIsRecent = TimeSpan.milliseconds(1500)
 
   init(info: ControllerInfo, configuration: HostConfiguration) {
@@ -126,7 +130,10 @@ struct Connector {
   /// A connectable advertisement was heard.
   mutating func hear(_ peer: DeviceAddress, now: Instant) {
     heard[peer] = now
-    if heard.count > 256 { heard = heard.filter { now - $0.value < Self.heardIsRecent } }
+    if heard.count > heardMax {
+      heard = heard.filter { now - $0.value < Self.heardIsRecent }
+      heardMax = max(Self.heardMaxMin, 2 * heard.count)
+    }
     guard case .listening(let until) = state, wanted.contains(peer) else { return }
     if until != nil {
       // The list was tried just before and did not connect a peer that advertises.

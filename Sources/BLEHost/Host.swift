@@ -11,6 +11,8 @@ import BLESMP
 ///
 /// Bytes and expired deadlines go in; HCI packets and events come out. Nothing here knows a thread, a lock or a clock
 /// beside the scheduler's. The owner is told only when a call's effects are complete, so it may call back at once.
+///
+/// Plain values and lists, during whose access nobody is called, are exempt from checks of exclusive access.
 public final class Host: HCIReceiver {
   public private(set) var info = ControllerInfo()
   public weak var owner: (any HostOwner)?
@@ -27,8 +29,9 @@ public final class Host: HCIReceiver {
   let transport: any HCITransport
   private let scheduler: any Scheduler
   let configuration: HostConfiguration
-  private var state = State.created
-  private var timer: (any SchedulerTimer)?
+  @exclusivity(unchecked) private var state = State.created
+  @exclusivity(unchecked) private var timer: (any SchedulerTimer)?
+  @exclusivity(unchecked) private var armedDeadline: Instant?
 
   var commands = HostCommands()
   var acl = ACLFlow(packetLength: 27, packetCount: 1)
@@ -36,14 +39,14 @@ public final class Host: HCIReceiver {
   var scanner = Scanner()
   var advertiser = Advertiser()
   var connector: Connector
-  private var clientScan: ScanSettings?
+  @exclusivity(unchecked) private var clientScan: ScanSettings?
   var extendedReports = ExtendedReports()
 
-  private var connections: [ConnectionHandle: Connection] = [:]
+  @exclusivity(unchecked) private var connections: [ConnectionHandle: Connection] = [:]
   /// Links with output or events to be handled.
-  private var dirty: [Connection] = []
-  private var events: [HostEvent] = []
-  private var isPumping = false
+  @exclusivity(unchecked) private var dirty: [Connection] = []
+  @exclusivity(unchecked) private var events: [HostEvent] = []
+  @exclusivity(unchecked) private var isPumping = false
 
   public init(transport: any HCITransport, scheduler: any Scheduler, configuration: HostConfiguration) {
     self.transport = transport
@@ -182,6 +185,7 @@ public final class Host: HCIReceiver {
   }
 
   private func handleTimeout() {
+    armedDeadline = nil
     let now = scheduler.now
     commands.now = now
     commands.handleTimeout()
@@ -265,13 +269,17 @@ public final class Host: HCIReceiver {
   }
 
   private func armTimer() {
-    guard !isFailed else {
-      timer?.disarm()
-      return
-    }
+    var deadline: Instant?
+    if !isFailed { deadline = earliestDeadline }
+    guard deadline != armedDeadline else { return }
+    armedDeadline = deadline
+    if let deadline { timer?.arm(at: deadline) } else { timer?.disarm() }
+  }
+
+  private var earliestDeadline: Instant? {
     var deadline = earlier(commands.nextDeadline, connector.nextDeadline)
     for connection in connections.values { deadline = earlier(deadline, connection.nextDeadline) }
-    if let deadline { timer?.arm(at: deadline) } else { timer?.disarm() }
+    return deadline
   }
 
   func post(_ event: HostEvent) { events.append(event) }

@@ -53,6 +53,7 @@ extension Host {
     takeSignaling(connection)
     deliver(connection)
     sendPDUs(connection)
+    connection.settle()
   }
 
   private func sendPDUs(_ connection: Connection) {

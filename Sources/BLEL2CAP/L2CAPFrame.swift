@@ -178,6 +178,11 @@ public struct FrameAssembler {
   /// The header that what is collected and `fragment` begin with; nil while it is cut.
   private func header(before fragment: RawSpan) -> L2CAPHeader? {
     guard buffer.count + fragment.byteCount >= L2CAPHeader.byteCount else { return nil }
+    if buffer.count == 0 {
+      var reader = ByteReader(fragment)
+      return try? L2CAPHeader(from: &reader)
+    }
+    // A header in two pieces is rare.
     var start = ByteWriter(capacity: L2CAPHeader.byteCount)
     start.bytes(buffer.bytes.span.bytes)
     start.bytes(fragment.extracting(0..<L2CAPHeader.byteCount - buffer.count))

@@ -87,14 +87,21 @@ final class Advertiser: SimulatorEventHandler, AirUser {
     self.address = address
     deadline = parameters.type == .directedHighDutyCycle ? now + Self.highDutyCycleDuration : nil
     phase = .asleep
+    world.register(self)
     arm(at: now)
   }
 
   func stop() {
     phase = .off
+    world.unregister(self)
     if let event { world.simulator.disarm(event) }
     if let endpoint { world.ignore(endpoint) }
     controller.releaseRadio(.advertiser)
+  }
+
+  /// The next event is at `instant`.
+  func hurry(to instant: Instant) {
+    if phase == .asleep { arm(at: instant) }
   }
 
   /// A connection event takes the radio: the rest of this advertising event is dropped.
@@ -207,7 +214,7 @@ final class Advertiser: SimulatorEventHandler, AirUser {
       guard isScannable || isConnectable, let endpoint else { return goToNextChannel() }
       phase = .listening
       world.listen(endpoint, channel: channel, accessAddress: LinkLayer.advertisingAccessAddress)
-      arm(at: now + world.interFrameSpace + LinkLayer.detectionTime)
+      arm(at: now + world.interFrameSpace + world.detectionTime)
     case .sendingResponse: goToNextChannel()
     case .off, .asleep, .betweenChannels, .listening, .responding: break
     }

@@ -14,6 +14,8 @@ import BLEHCI
 /// the limit. The Peripheral opens its window earlier by what the two clocks may differ, and takes the start of the first
 /// packet as the anchor. While asleep one event is armed: the next connection event, or the supervision timeout if that
 /// comes first.
+///
+/// Plain values, and `transfer`, which calls nobody, are exempt from checks of exclusive access.
 final class LinkConnection: SimulatorEventHandler, AirUser {
   /// What both ends know when CONNECT_IND has passed.
   struct Setup {
@@ -36,55 +38,55 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   let localAddress: DeviceAddress
   let peerAddress: DeviceAddress
   let accessAddress: UInt32
-  private(set) var parameters: ConnectionParameters
+  @exclusivity(unchecked) private(set) var parameters: ConnectionParameters
   /// Signal strength of the last packet received, dBm; 127 before the first.
-  private(set) var rssi: Int8 = 127
+  @exclusivity(unchecked) private(set) var rssi: Int8 = 127
   /// When the next connection event begins, on this side, if none is on.
-  private(set) var nextStart = Instant.zero
+  @exclusivity(unchecked) private(set) var nextStart = Instant.zero
   /// Events in a row that this link could not have because the radio was busy.
-  private(set) var missedEvents = 0
+  @exclusivity(unchecked) private(set) var missedEvents = 0
   /// Packets of the host, given back to it, that it has not been told of.
-  private(set) var completedPackets = 0
+  @exclusivity(unchecked) private(set) var completedPackets = 0
   /// Packets of the host not given back to it.
-  private(set) var packetsHeld = 0
+  @exclusivity(unchecked) private(set) var packetsHeld = 0
 
   private unowned let controller: VirtualController
   private let world: RadioWorld
   private let crcInit: UInt32
   private let peerClockPPM: Int64
   private var selector: ChannelSelector
-  private var transfer = LinkTransfer()
+  @exclusivity(unchecked) private var transfer = LinkTransfer()
   private var control: LinkControl
   private var actions: [LinkControl.Action] = []
-  private var event: SimulatorEvent?
-  private var endpoint: EndpointID?
-  private var phase = Phase.asleep
+  @exclusivity(unchecked) private var event: SimulatorEvent?
+  @exclusivity(unchecked) private var endpoint: EndpointID?
+  @exclusivity(unchecked) private var phase = Phase.asleep
 
   /// connEventCount of the event that is on, or was last.
-  private var eventCounter = UInt16.max
-  private(set) var anchor: Instant
+  @exclusivity(unchecked) private var eventCounter = UInt16.max
+  @exclusivity(unchecked) private(set) var anchor: Instant
   /// Events from the last one to the next that this side takes part in.
-  private var distance = 1
+  @exclusivity(unchecked) private var distance = 1
   /// Where the ideal air puts the next anchor.
-  private var hurriedAnchor: Instant?
-  private var channel: UInt8 = 0
+  @exclusivity(unchecked) private var hurriedAnchor: Instant?
+  @exclusivity(unchecked) private var channel: UInt8 = 0
   /// How much later than the anchor the Central may send: the transmit window, zero once it has been heard in it.
-  private var window: TimeSpan
-  private var lastSync: Instant
-  private var isSynchronized = false
-  private var hasReceivedInEvent = false
-  private var crcErrors = 0
-  private var peerHasMoreData = false
-  private var isFirstPacket = true
+  @exclusivity(unchecked) private var window: TimeSpan
+  @exclusivity(unchecked) private var lastSync: Instant
+  @exclusivity(unchecked) private var isSynchronized = false
+  @exclusivity(unchecked) private var hasReceivedInEvent = false
+  @exclusivity(unchecked) private var crcErrors = 0
+  @exclusivity(unchecked) private var peerHasMoreData = false
+  @exclusivity(unchecked) private var isFirstPacket = true
 
   private let start: Instant
-  private var lastValid: Instant
-  private var isEstablished = false
+  @exclusivity(unchecked) private var lastValid: Instant
+  @exclusivity(unchecked) private var isEstablished = false
   /// Why the peer ends the connection; this side leaves after its acknowledgement.
-  private var leaving: HCIStatus?
+  @exclusivity(unchecked) private var leaving: HCIStatus?
   /// This side's LL_TERMINATE_IND is under way.
-  private var isTerminating = false
-  private var wantsDataLength: Bool
+  @exclusivity(unchecked) private var isTerminating = false
+  @exclusivity(unchecked) private var wantsDataLength: Bool
 
   init(_ setup: Setup, controller: VirtualController, world: RadioWorld, device: RadioDeviceID) {
     self.controller = controller
@@ -205,7 +207,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
       transmit()
     } else {
       phase = .waiting
-      listen(until: anchor + window + widening(at: anchor) + LinkLayer.detectionTime)
+      listen(until: anchor + window + widening(at: anchor) + world.detectionTime)
     }
   }
 
@@ -358,7 +360,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     if let reason = leaving { return end(reason) }
     guard isCentral || transfer.sentMoreData || peerHasMoreData || crcErrors > 0 else { return close() }
     phase = .waiting
-    listen(until: now + world.interFrameSpace + LinkLayer.detectionTime)
+    listen(until: now + world.interFrameSpace + world.detectionTime)
   }
 
   func receive(_ packet: AirPacket, _ reception: Reception) {
@@ -500,38 +502,5 @@ extension LinkConnection {
     hurriedAnchor = now
     nextStart = now
     world.simulator.arm(event, at: now)
-  }
-}
-
-/// Both ends of one connection.
-struct IdealLink {
-  weak var central: LinkConnection?
-  weak var peripheral: LinkConnection?
-}
-
-extension RadioWorld {
-  func register(_ link: LinkConnection) {
-    guard setting == .ideal else { return }
-    if link.role == .central {
-      idealLinks[link.accessAddress, default: IdealLink()].central = link
-    } else {
-      idealLinks[link.accessAddress, default: IdealLink()].peripheral = link
-    }
-  }
-
-  func unregister(_ link: LinkConnection) {
-    guard setting == .ideal else { return }
-    idealLinks[link.accessAddress] = nil
-  }
-
-  /// In the ideal air: if both ends sleep and one has something to send, their next event is now.
-  func hurry(_ accessAddress: UInt32) {
-    guard setting == .ideal, let link = idealLinks[accessAddress], let central = link.central,
-      let peripheral = link.peripheral, central.isAsleep, peripheral.isAsleep,
-      central.hasDataToSend || peripheral.hasDataToSend
-    else { return }
-    let counter = central.lastEvent &+ 1
-    peripheral.hurry(to: counter)
-    central.hurry(to: counter)
   }
 }

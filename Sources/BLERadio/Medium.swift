@@ -60,7 +60,8 @@ struct EndpointID: Hashable {
 
 /// What there is between the devices of a world: who listens where, what flies, and who hears whom how well. A struct of
 /// its own, so that each use costs one check of exclusive access; for the same reason its readers are `mutating`: a
-/// reader of a class's property would work on a copy, and retain all there is.
+/// reader of a class's property would work on a copy, and retain all there is. It calls nobody, so the world's property is
+/// exempt from that check.
 struct Medium {
   /// What differs from the world's own settings between two devices.
   struct Pair {

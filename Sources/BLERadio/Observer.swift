@@ -91,6 +91,7 @@ final class Observer: SimulatorEventHandler, AirUser {
     reported.removeAll(keepingCapacity: true)
     backoff = ScanBackoff()
     restart()
+    world.hurryAdvertisers()
   }
 
   func stopScanning() {
@@ -105,6 +106,7 @@ final class Observer: SimulatorEventHandler, AirUser {
   func startInitiating(_ initiation: Initiation) {
     self.initiation = initiation
     restart()
+    world.hurryAdvertisers()
   }
 
   /// Stops initiating. A connect request that is on air already still makes a connection, and this returns false.
@@ -273,7 +275,7 @@ final class Observer: SimulatorEventHandler, AirUser {
     case .sendingScanRequest(let advertiser):
       exchange = .awaitingScanResponse(advertiser)
       world.listen(endpoint, channel: channel, accessAddress: LinkLayer.advertisingAccessAddress)
-      world.simulator.arm(exchangeEvent, at: now + world.interFrameSpace + LinkLayer.detectionTime)
+      world.simulator.arm(exchangeEvent, at: now + world.interFrameSpace + world.detectionTime)
     case .sendingConnectRequest(let advertiser, let request, let usesAlgorithm2):
       guard let initiation else { return endExchange() }
       self.initiation = nil

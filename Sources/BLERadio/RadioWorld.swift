@@ -15,7 +15,8 @@ public enum AirSetting: Hashable, Sendable {
   /// Packets take their time on air, responses follow after T_IFS, and packets may be lost.
   case physical
   /// Packets take no simulated time and none is lost, and a controller does all its jobs at once. Where a connection
-  /// has data waiting its next event is at once, not one interval later: the speed of a stack on top is then its own.
+  /// has data waiting its next event is at once, not one interval later, and where somebody begins to scan or to
+  /// initiate, so is the next event of all advertisers: the speed of a stack on top is then its own.
   case ideal
 }
 
@@ -59,10 +60,12 @@ public final class RadioWorld {
   /// Gets every packet that is sent; held weakly.
   public weak var observer: (any AirObserver)? { didSet { hasObserver = observer != nil } }
 
-  var medium: Medium
-  private var hasObserver = false
+  @exclusivity(unchecked) var medium: Medium
+  @exclusivity(unchecked) private var hasObserver = false
   /// Connections by access address, known to the world only where the air is ideal.
-  var idealLinks: [UInt32: IdealLink] = [:]
+  @exclusivity(unchecked) var idealLinks: [UInt32: IdealLink] = [:]
+  /// Advertisers that are on, known to the world only where the air is ideal.
+  var idealAdvertisers: [IdealAdvertiser] = []
 
   /// A world without devices.
   ///
@@ -142,6 +145,10 @@ public final class RadioWorld {
 
   /// T_IFS, the time between two packets of an exchange.
   var interFrameSpace: TimeSpan { setting == .ideal ? .zero : LinkLayer.interFrameSpace }
+
+  /// How long a receiver waits beyond the time at which a packet must begin. In the ideal air it begins at that time, and
+  /// an instant later is late enough.
+  var detectionTime: TimeSpan { setting == .ideal ? .nanoseconds(1) : LinkLayer.detectionTime }
 
   /// Sends `pdu` now. Its user is told when the last bit is out.
   func transmit(_ pdu: [UInt8], from id: EndpointID, channel: UInt8, accessAddress: UInt32, crcInit: UInt32) {

@@ -88,6 +88,9 @@ final class NoAdapterLink: SystemLink {
 /// The adapters this process uses: managers that name the same one share it, the last to go closes it.
 final class AdapterPool: Sendable {
   static let shared: AdapterPool = {
+    // libcrypto cleans up at the end of a program as well, in the reverse order of beginnings: it has to begin before
+    // this, or a link that is being closed would use what is gone.
+    _ = try? SecureRandom.bytes(1)
     // A program that just ends leaves no peer waiting for its supervision timeout.
     atexit { AdapterPool.shared.closeAll() }
     return AdapterPool()
@@ -171,7 +174,8 @@ final class AdapterPool: Sendable {
       let file = openCapture(capture, loop)
       return BluetoothSystem(
         name: spec.description, scheduler: loop, identity: identity, replica: replica,
-        deviceName: Adapters.deviceName(), configuration: configuration
+        deviceName: Adapters.deviceName(), configuration: configuration,
+        turnEnd: { [unowned loop] in loop.atEndOfTurn($0) }
       ) { completion in
         open(loop) { result in completion(result.map { wrap($0, file) }) }
       }
@@ -235,7 +239,8 @@ final class AdapterPool: Sendable {
   }
 }
 
-/// The process's one private radio, in real time on a loop of its own.
+/// The process's one private radio, in real time on a loop of its own. `COREBLUETOOTH_VIRTUAL_AIR` says how packets
+/// travel there: `physical` (the default), or `ideal`, in no time and without loss, for speed tests of what is above.
 ///
 /// `@unchecked Sendable`: what is not constant is touched on the loop alone.
 final class VirtualRadioLoop: @unchecked Sendable {
@@ -249,14 +254,25 @@ final class VirtualRadioLoop: @unchecked Sendable {
     self.loop = loop
   }
 
+  private static func air() -> AirSetting {
+    switch Adapters.environment("COREBLUETOOTH_VIRTUAL_AIR") {
+    case nil, "physical": return .physical
+    case "ideal": return .ideal
+    case .some(let other):
+      Log.line("CoreBluetooth: COREBLUETOOTH_VIRTUAL_AIR is \"\(other)\"; there are physical and ideal; physical it is")
+      return .physical
+    }
+  }
+
   /// A system on the controller `name`. On the loop.
   func system(
     _ name: String, _ spec: AdapterSpec, _ identity: PeerIdentity, _ replica: SystemReplica,
     _ configuration: HostConfiguration, _ capture: String?
   ) -> BluetoothSystem {
-    let pump = pump ?? RadioPump(loop: loop)
+    let air = Self.air()
+    let pump = pump ?? RadioPump(loop: loop, isIdeal: air == .ideal)
     self.pump = pump
-    let world = world ?? RadioWorld(simulator: pump.simulator)
+    let world = world ?? RadioWorld(simulator: pump.simulator, setting: air)
     self.world = world
     let address = addresses[name] ?? RadioServer.address(ofSlot: addresses.count + 1)
     addresses[name] = address
@@ -264,7 +280,8 @@ final class VirtualRadioLoop: @unchecked Sendable {
     var controllers: [VirtualController] = []
     return BluetoothSystem(
       name: spec.description, scheduler: pump.simulator, identity: identity, replica: replica,
-      deviceName: Adapters.deviceName(), configuration: configuration
+      deviceName: Adapters.deviceName(), configuration: configuration,
+      turnEnd: { [unowned loop] in loop.atEndOfTurn($0) }
     ) { completion in
       let pair = HCITransportPair(scheduler: pump.simulator)
       controllers.removeAll()

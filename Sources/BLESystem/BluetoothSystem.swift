@@ -5,6 +5,10 @@ import BLEGATT
 import BLEHCI
 import BLEHost
 
+/// Has an action run when everything that is there to be handled now has been handled: on an event loop, at the end of
+/// its turn.
+typealias TurnEnd = (_ action: @escaping () -> Void) -> Void
+
 /// Opens a transport to the adapter's controller; the outcome comes later, on the adapter's executor.
 typealias TransportOpener = (@escaping (Result<any HCITransport, HCITransportError>) -> Void) -> Void
 
@@ -34,6 +38,7 @@ final class BluetoothSystem: HostOwner {
   let identity: PeerIdentity
   let replica: SystemReplica
   private let opener: TransportOpener
+  private let turnEnd: TurnEnd?
   private let configuration: HostConfiguration
   let deviceName: String
   private var power = Power.opening
@@ -48,6 +53,7 @@ final class BluetoothSystem: HostOwner {
   private var nextSession: SessionID = 1
   /// Sessions with events to be handed over.
   private var talking: [ClientSession] = []
+  private var isHandOverDue = false
 
   var peers: PeerTable
   var scan: ScanMerger
@@ -66,9 +72,11 @@ final class BluetoothSystem: HostOwner {
   private static let closeLimit = TimeSpan.milliseconds(500)
   private static let firstRetry = TimeSpan.milliseconds(100)
 
+  /// Without `turnEnd` the sessions get the events of each call at its end; with it those of a whole turn in one batch,
+  /// which spares the apps a thread switch for each.
   init(
     name: String, scheduler: any Scheduler, identity: PeerIdentity, replica: SystemReplica, deviceName: String,
-    configuration: HostConfiguration, opener: @escaping TransportOpener
+    configuration: HostConfiguration, turnEnd: TurnEnd? = nil, opener: @escaping TransportOpener
   ) {
     self.name = name
     self.scheduler = scheduler
@@ -76,6 +84,7 @@ final class BluetoothSystem: HostOwner {
     self.deviceName = deviceName
     self.configuration = configuration
     self.opener = opener
+    self.turnEnd = turnEnd
     self.replica = replica
     peers = PeerTable(identity: identity, replica: replica)
     scan = ScanMerger()
@@ -277,12 +286,21 @@ final class BluetoothSystem: HostOwner {
     if let session = sessions[id] { post(event, to: session) }
   }
 
-  /// Hands each session its events in one batch.
+  /// Hands each session its events in one batch, now or when the turn ends.
   func flush() {
+    guard let turnEnd else { return handOver() }
+    guard !talking.isEmpty, !isHandOverDue else { return }
+    isHandOverDue = true
+    turnEnd { [weak self] in self?.handOver() }
+  }
+
+  private func handOver() {
+    isHandOverDue = false
     while let session = talking.popLast() {
       var batch: [SystemEvent] = []
       swap(&batch, &session.pending)
       session.handler(batch)
+      session.takeBack(&batch)
     }
   }
 
@@ -381,6 +399,15 @@ final class ClientSession {
     self.id = id
     self.handler = handler
   }
+
+  /// Keeps the memory of a batch that has been handed over for the next one, unless it was an uncommonly large one.
+  func takeBack(_ batch: inout [SystemEvent]) {
+    guard pending.isEmpty, batch.count <= Self.keptEventsMax else { return }
+    batch.removeAll(keepingCapacity: true)
+    swap(&batch, &pending)
+  }
+
+  private static let keptEventsMax = 512
 
   /// The adapter is gone, and with it all that the session had on it.
   func reset() {

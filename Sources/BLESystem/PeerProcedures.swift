@@ -253,6 +253,10 @@ extension BluetoothSystem {
   private func notified(_ link: PeerLink, _ handle: UInt16, _ value: ArraySlice<UInt8>) {
     guard let subscription = link.subscriptions[handle] else { return }
     let bytes = [UInt8](value)
+    if subscription.sessions.count == 1, let session = subscription.sessions.first {
+      if link.users.contains(session) { post(.valueNotified(link.reference, handle, bytes), to: session) }
+      return
+    }
     for session in subscription.sessions.sorted() where link.users.contains(session) {
       post(.valueNotified(link.reference, handle, bytes), to: session)
     }

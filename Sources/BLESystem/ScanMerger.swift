@@ -28,8 +28,10 @@ struct ScanMerger {
   }
 
   private var advertisers: [DeviceAddress: Advertiser] = [:]
-  /// Addresses with something held, oldest first.
-  private var holding: [DeviceAddress] = []
+  /// Who has had something held until when, in this order, from `firstHolding` on; what was passed on since then, or
+  /// replaced, is still in the line.
+  private var holding: [(address: DeviceAddress, deadline: Instant)] = []
+  private var firstHolding = 0
   private var results: [Result] = []
   private var nextResult = 0
 
@@ -38,7 +40,8 @@ struct ScanMerger {
   /// Advertisers remembered; beyond it all are forgotten (addresses can be made up without end).
   private static let advertisersMax = 4096
 
-  var nextDeadline: Instant? { holding.first.flatMap { advertisers[$0]?.deadline } }
+  /// When ``handleTimeout(now:)`` is due; at times too early.
+  var nextDeadline: Instant? { firstHolding < holding.count ? holding[firstHolding].deadline : nil }
 
   mutating func receive(_ report: AdvertisingReport, now: Instant) {
     switch report.type {
@@ -55,7 +58,9 @@ struct ScanMerger {
   private mutating func hold(_ report: AdvertisingReport, now: Instant) {
     release(report.address)
     if advertisers.count >= Self.advertisersMax, advertisers[report.address] == nil {
-      for address in holding { release(address) }
+      for entry in holding[firstHolding...] { release(entry.address) }
+      holding.removeAll(keepingCapacity: true)
+      firstHolding = 0
       advertisers.removeAll()
     }
     var advertiser = advertisers[report.address] ?? Advertiser(isConnectable: report.isConnectable)
@@ -63,7 +68,7 @@ struct ScanMerger {
     advertiser.held = report
     advertiser.deadline = now + Self.patience
     advertisers[report.address] = advertiser
-    holding.append(report.address)
+    holding.append((report.address, advertiser.deadline))
   }
 
   private mutating func receiveScanResponse(_ report: AdvertisingReport) {
@@ -87,10 +92,8 @@ struct ScanMerger {
 
   /// Passes on what is held of an advertiser.
   private mutating func release(_ address: DeviceAddress) {
-    guard var advertiser = advertisers[address], let report = advertiser.held else { return }
-    advertiser.held = nil
-    advertisers[address] = advertiser
-    holding.removeAll { $0 == address }
+    guard let advertiser = advertisers[address], let report = advertiser.held else { return }
+    advertisers[address]?.held = nil
     results.append(
       Result(
         address: address, isConnectable: report.isConnectable, rssi: report.rssi, data: report.data,
@@ -98,9 +101,14 @@ struct ScanMerger {
   }
 
   mutating func handleTimeout(now: Instant) {
-    while let address = holding.first, let advertiser = advertisers[address], advertiser.deadline <= now {
-      release(address)
+    while firstHolding < holding.count, holding[firstHolding].deadline <= now {
+      let entry = holding[firstHolding]
+      firstHolding += 1
+      if advertisers[entry.address]?.deadline == entry.deadline { release(entry.address) }
     }
+    guard firstHolding * 2 >= holding.count else { return }
+    holding.removeSubrange(0..<firstHolding)
+    firstHolding = 0
   }
 
   /// The next result, oldest first.

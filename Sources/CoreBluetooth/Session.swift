@@ -34,16 +34,28 @@ final class Session: Sendable {
       return true
     }
 
+    /// Takes all that is pending, and leaves the memory of an earlier batch for what comes next.
     mutating func takePending() -> [Delivery] {
-      defer { pending = [] }
-      return pending
+      var taken: [Delivery] = []
+      swap(&taken, &pending)
+      swap(&pending, &spare)
+      return taken
     }
 
-    /// At the end of a block: whether another has to be queued for what has come meanwhile.
-    mutating func goesOn() -> Bool {
+    /// At the end of a block: whether another has to be queued for what has come meanwhile. Keeps the memory of the batch
+    /// `delivered`, unless it was an uncommonly large one.
+    mutating func goesOn(after delivered: inout [Delivery]) -> Bool {
+      if delivered.count <= Self.keptCountMax {
+        delivered.removeAll(keepingCapacity: true)
+        swap(&spare, &delivered)
+      }
       isScheduled = !pending.isEmpty
       return isScheduled
     }
+
+    /// The memory of a batch that has been delivered.
+    private var spare: [Delivery] = []
+    private static let keptCountMax = 512
   }
 
   private let queue: DispatchQueue
@@ -84,7 +96,8 @@ final class Session: Sendable {
   private func schedule() { queue.async { self.drain() } }
 
   private func drain() {
-    for delivery in inbox.withLock({ $0.takePending() }) {
+    var batch = inbox.withLock { $0.takePending() }
+    for delivery in batch {
       guard let owner = inbox.withLock({ $0.owner }) else { return }
       switch delivery {
       case .event(let event): owner.process(event)
@@ -92,7 +105,7 @@ final class Session: Sendable {
       }
     }
     // What came meanwhile waits for its turn, so that a stream of events leaves the queue to others, too.
-    if inbox.withLock({ $0.goesOn() }) { schedule() }
+    if inbox.withLock({ $0.goesOn(after: &batch) }) { schedule() }
   }
 }
 

@@ -52,4 +52,27 @@ import Testing
     #expect(central.controller.connections.isEmpty)
     #expect(peripheral.controller.connections.isEmpty)
   }
+
+  /// Who begins to initiate in the ideal air need not wait for the next advertising event, and several advertisers do not
+  /// take each other's packets for the answer.
+  @Test func inTheIdealAirAnyOfManyAdvertisersIsConnectedAtOnce() throws {
+    let world = RadioWorld(seed: 3, setting: .ideal)
+    let central = ScriptedHost(world, address: 0x0000_0000_0001)
+    try central.start()
+    let peripherals = (2...6).map { ScriptedHost(world, address: UInt64($0)) }
+    for peripheral in peripherals {
+      try peripheral.start()
+      try peripheral.advertise(data: [2, 1, 6], response: [])
+    }
+    world.simulator.advance(by: .milliseconds(11))
+    for peripheral in peripherals {
+      let before = central.metaEvents(LEConnectionComplete.self).count
+      #expect(try central.createConnection(to: peripheral.controller.address) == .success)
+      world.simulator.advance(by: .milliseconds(8))
+      #expect(central.metaEvents(LEConnectionComplete.self).count == before + 1)
+    }
+    world.simulator.advance(by: .milliseconds(500))
+    #expect(central.events(DisconnectionComplete.self).isEmpty)
+    #expect(central.controller.connections.count == peripherals.count)
+  }
 }
