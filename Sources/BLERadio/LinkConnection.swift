@@ -207,7 +207,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
       transmit()
     } else {
       phase = .waiting
-      listen(until: anchor + window + widening(at: anchor) + world.detectionTime)
+      listen(until: anchor + window + widening(at: anchor) + world.detectionTime(.le1M))
     }
   }
 
@@ -348,7 +348,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     var left = (limit - now).nanoseconds - LinkLayer.interFrameSpace.nanoseconds
     if isCentral {
       // The Peripheral's answer: as long as it may be if it said that it has more.
-      let answer = LinkLayer.dataAirTime(octets: peerHasMoreData ? control.rxOctets : 0)
+      let answer = AirPHY.le1M.airTime(payloadCount: peerHasMoreData ? control.rxOctets : 0)
       left -= answer.nanoseconds + LinkLayer.interFrameSpace.nanoseconds
     }
     let octets = Int(left / 8_000) - 10
@@ -360,7 +360,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     if let reason = leaving { return end(reason) }
     guard isCentral || transfer.sentMoreData || peerHasMoreData || crcErrors > 0 else { return close() }
     phase = .waiting
-    listen(until: now + world.interFrameSpace + world.detectionTime)
+    listen(until: now + world.interFrameSpace + world.detectionTime(.le1M))
   }
 
   func receive(_ packet: AirPacket, _ reception: Reception) {

@@ -17,9 +17,8 @@ enum LinkLayer {
 
   /// T_IFS (4.1.1).
   static let interFrameSpace = TimeSpan.microseconds(150)
-  /// How long after the earliest start of a packet a receiver knows whether there is one: preamble, access address, and
-  /// the jitter that the specification allows (4.2.1).
-  static let detectionTime = TimeSpan.microseconds(40 + 16)
+  /// How much later than T_IFS, or than the latest anchor, a packet may begin (4.2.1, 4.2.4).
+  static let jitterAllowance = TimeSpan.microseconds(16)
   /// The delay between the end of CONNECT_IND and the earliest transmit window (4.5.3).
   static let transmitWindowDelay = TimeSpan.microseconds(1250)
   /// The unit of window offsets and sizes, and of connection intervals.
@@ -40,12 +39,6 @@ enum LinkLayer {
   static let dataOctetsMax: UInt16 = 251
   /// The longest data PDU on 1M.
   static let dataTimeMax: UInt16 = 2120
-
-  /// Air time of a PDU of `pduCount` octets on 1M: preamble 1, access address 4, CRC 3, at 8 us an octet (2.1).
-  static func airTime(pduCount: Int) -> TimeSpan { .microseconds((pduCount + 8) * 8) }
-
-  /// The air time of a data PDU with `octets` of payload on 1M.
-  static func dataAirTime(octets: Int) -> TimeSpan { airTime(pduCount: octets + headerCount) }
 }
 
 /// The chosen channel of each connection event (Vol 6 Part B 4.5.8).

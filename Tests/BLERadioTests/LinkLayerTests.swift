@@ -70,9 +70,25 @@ private func channelMap(_ bytes: [UInt8]) -> UInt64 {
   }
 
   @Test func airTimes() {
-    #expect(LinkLayer.dataAirTime(octets: 0) == .microseconds(80))
-    #expect(LinkLayer.dataAirTime(octets: 27) == .microseconds(296))
-    #expect(LinkLayer.dataAirTime(octets: 251) == .microseconds(2088))
+    let expected: [(Int, Int, Int, Int, Int)] = [
+      (0, 80, 44, 720, 462), (27, 296, 152, 2_448, 894), (31, 328, 168, 2_704, 958), (251, 2_088, 1_048, 16_784, 4_478),
+      (255, 2_120, 1_064, 17_040, 4_542),
+    ]
+    for (count, le1M, le2M, s8, s2) in expected {
+      #expect(AirPHY.le1M.airTime(payloadCount: count) == .microseconds(le1M))
+      #expect(AirPHY.le2M.airTime(payloadCount: count) == .microseconds(le2M))
+      #expect(AirPHY.leCoded.airTime(payloadCount: count, coding: .s8) == .microseconds(s8))
+      #expect(AirPHY.leCoded.airTime(payloadCount: count, coding: .s2) == .microseconds(s2))
+    }
+    for phy in AirPHY.allCases {
+      for coding in AirCoding.allCases {
+        for count in 0...255 {
+          let time = phy.airTime(payloadCount: count, coding: coding).nanoseconds
+          #expect(phy.payloadCount(in: time, coding: coding) == count)
+          #expect(phy.payloadCount(in: time - 1, coding: coding) < count)
+        }
+      }
+    }
   }
 
   private let controlPDUs: [LLControlPDU] = [
