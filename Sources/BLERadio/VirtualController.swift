@@ -311,8 +311,8 @@ public final class VirtualController: HCIReceiver {
   /// For the first exchange of an event only those connections count that were skipped themselves: else one whose
   /// anchors closely follow another's would leave that one no room for data for ever.
   func radioLimit(_ link: LinkConnection, isFirstExchange: Bool) -> Instant {
-    let interval = link.parameters.interval.timeSpan
-    var limit = link.anchor + interval
+    let interval = link.localInterval
+    var limit = link.anchor + interval + LinkLayer.spaceTolerance
     if let since = advertiserWaitsSince, world.simulator.now - since > Self.advertiserPatience { limit = link.anchor }
     if observer.scan != nil || observer.initiation != nil {
       limit = min(limit, link.anchor + TimeSpan(nanoseconds: interval.nanoseconds / 4 * 3))
