@@ -166,6 +166,8 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   var isAskingHost: Bool { control.isAskingHost }
   /// Whether no further procedure can be started for now.
   var isControlFull: Bool { control.isFull }
+  /// Whether either side has data.
+  var isBusy: Bool { peerHasMoreData || transfer.hasDataToSend }
   var isInEvent: Bool { phase != .asleep && phase != .ended }
 
   /// Queues a host's ACL packet. `false`: it held nothing to send, and is done.

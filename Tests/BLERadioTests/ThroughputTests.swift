@@ -170,7 +170,7 @@ import Testing
     let world = RadioWorld(seed: 22)
     let pair = try pair(world, setting)
     world.loss = loss
-    let rate = rate(pair, setting, fromCentral: false, events: 1_000)
+    let rate = rate(pair, setting, fromCentral: false, events: loss == 0.3 ? 3_000 : 1_000)
     let interval = Double(setting.interval) * 1_250
     let exchanges = Int(interval) / setting.modulation.cycle(isEncrypted: setting.isEncrypted)
     let expected = Self.packetsPerEvent(exchanges: exchanges, p: loss) * 244 * 8 / interval * 1_000
