@@ -82,6 +82,7 @@ final class NoAdapterLink: SystemLink {
   }
 
   func send(_ request: SystemRequest) {}
+  func expectAnswer() {}
   func close() {}
 }
 
@@ -169,7 +170,7 @@ final class AdapterPool: Sendable {
     _ spec: AdapterSpec, _ identity: PeerIdentity, _ configuration: HostConfiguration, _ capture: String?,
     open: @escaping @Sendable (EventLoop, @escaping (Result<any HCITransport, HCITransportError>) -> Void) -> Void
   ) -> LocalAdapter? {
-    guard let loop = EventLoop(name: "ble \(spec)") else { return nil }
+    guard let loop = EventLoop(name: "ble \(spec)", lendsTurns: true) else { return nil }
     return LocalAdapter(loop: loop, ownsLoop: true, identity: identity) { replica in
       let file = openCapture(capture, loop)
       return BluetoothSystem(
@@ -250,7 +251,7 @@ final class VirtualRadioLoop: @unchecked Sendable {
   private var addresses: [String: BDAddress] = [:]
 
   init?() {
-    guard let loop = EventLoop(name: "ble virtual") else { return nil }
+    guard let loop = EventLoop(name: "ble virtual", lendsTurns: true) else { return nil }
     self.loop = loop
   }
 
@@ -350,6 +351,7 @@ final class LocalSystemLink: SystemLink, @unchecked Sendable {
   private struct Mailbox {
     var requests: [SystemRequest] = []
     var isClosed = false
+    var expectsAnswer = false
   }
 
   private let adapter: LocalAdapter
@@ -369,13 +371,21 @@ final class LocalSystemLink: SystemLink, @unchecked Sendable {
   deinit { close() }
 
   func send(_ request: SystemRequest) {
-    let mustWake = mailbox.withLock { mailbox in
-      guard !mailbox.isClosed else { return false }
+    let (mustWake, isAnswer) = mailbox.withLock { mailbox in
+      guard !mailbox.isClosed else { return (false, false) }
+      defer { mailbox.expectsAnswer = false }
       mailbox.requests.append(request)
-      return mailbox.requests.count == 1
+      return (mailbox.requests.count == 1, mailbox.expectsAnswer)
     }
-    if mustWake { adapter.loop.execute { [weak self] in self?.drain() } }
+    guard mustWake else { return }
+    if isAnswer {
+      adapter.loop.executeHere { [weak self] in self?.drain() }
+    } else {
+      adapter.loop.execute { [weak self] in self?.drain() }
+    }
   }
+
+  func expectAnswer() { mailbox.withLock { $0.expectsAnswer = true } }
 
   private func drain() {
     let requests = mailbox.withLock { mailbox in

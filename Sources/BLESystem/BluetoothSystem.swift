@@ -278,7 +278,11 @@ final class BluetoothSystem: HostOwner {
   }
 
   func post(_ event: SystemEvent, to session: ClientSession) {
-    if session.pending.isEmpty { talking.append(session) }
+    if session.pending.isEmpty {
+      talking.append(session)
+    } else if session.pending[session.pending.count - 1].absorb(event) {
+      return
+    }
     session.pending.append(event)
   }
 

@@ -5,20 +5,35 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// The one thread of an adapter: it waits for file descriptors, timers and work from other threads, and runs
-/// everything from the transport up to the system by plain calls.
+/// The one context of an adapter: it waits for file descriptors, timers and work from other threads, and runs
+/// everything from the transport up to the system by plain calls, one turn at a time.
 ///
-/// `execute` may be called on any thread. Everything else is for the loop's own thread, which
+/// A turn is the loop's own thread's, or, where that sleeps, that of the thread which brings the work
+/// (``executeHere(_:)``): to wake a thread costs more than most of what there is to do.
+///
+/// `execute` and `executeHere` may be called on any thread. Everything else belongs into a turn, which
 /// ``preconditionOnLoop()`` verifies.
 ///
-/// `@unchecked Sendable`: `mailbox` is locked, `wake` never changes, all other state is touched on the thread alone.
+/// `@unchecked Sendable`: `mailbox` is locked, `wake` never changes, all other state is touched in turns alone, and only
+/// one thread at a time holds `turn`.
 public final class EventLoop: Scheduler, @unchecked Sendable {
   private struct Mailbox {
     var work: [@Sendable () -> Void] = []
     var isStopped = false
+    /// A turn goes on, or is about to begin: it takes the work along.
+    var isTurning = false
+  }
+
+  /// What there is to do for who has put work into the mailbox.
+  private enum Delivery {
+    case nothing, signal, turn
   }
 
   private let mailbox = Mutex(Mailbox())
+  private let turn = Mutex(())
+  private let lendsTurns: Bool
+  /// Until when the loop's thread sleeps; nil: until it is woken.
+  private var sleepsUntil: Instant?
   private let wake: Int32
   private let epoll: Int32
   private let thread = Atomic<UInt>(0)
@@ -33,8 +48,10 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
 
   private struct WeakTimer { weak var timer: LoopTimer? }
 
-  /// Starts the thread; nil where the system has no file descriptor or thread to give.
-  public init?(name: String) {
+  /// Starts the thread; nil where the system has no file descriptor or thread to give. `lendsTurns`: whether other threads
+  /// may take turns (``executeHere(_:)``).
+  public init?(name: String, lendsTurns: Bool = false) {
+    self.lendsTurns = lendsTurns
     epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
     wake = eventfd(0, Int32(EFD_NONBLOCK) | Int32(EFD_CLOEXEC))
     guard epoll >= 0, wake >= 0 else {
@@ -75,14 +92,29 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
 
   // MARK: - Any thread
 
-  /// Runs `work` on the loop's thread, in the order of the calls. Dropped once the loop has been stopped.
-  public func execute(_ work: @escaping @Sendable () -> Void) {
-    let mustWake = mailbox.withLock { mailbox in
-      guard !mailbox.isStopped else { return false }
+  /// Runs `work` in a turn, in the order of the calls. Dropped once the loop has been stopped.
+  public func execute(_ work: @escaping @Sendable () -> Void) { deliver(work, mayTurn: false) }
+
+  /// Runs `work` in a turn, in the order of the calls: at once on this thread, where the loop lends turns and none goes on.
+  /// The caller must hold no lock that anything on the loop takes. Dropped once the loop has been stopped.
+  public func executeHere(_ work: @escaping @Sendable () -> Void) { deliver(work, mayTurn: lendsTurns) }
+
+  private func deliver(_ work: @escaping @Sendable () -> Void, mayTurn: Bool) {
+    let delivery: Delivery = mailbox.withLock { mailbox in
+      guard !mailbox.isStopped else { return .nothing }
       mailbox.work.append(work)
-      return mailbox.work.count == 1
+      if mailbox.isTurning { return .nothing }
+      guard mayTurn else { return mailbox.work.count == 1 ? .signal : .nothing }
+      mailbox.isTurning = true
+      return .turn
     }
-    if mustWake { signal() }
+    switch delivery {
+    case .nothing: break
+    case .signal: signal()
+    case .turn:
+      // The holder may be past its last look into the mailbox; the signal brings a turn in any case.
+      if turn.withLockIfAvailable({ _ in borrowTurn() }) == nil { signal() }
+    }
   }
 
   /// Ends the thread after the work that was given to it before. Idempotent.
@@ -142,24 +174,60 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
   public func atEndOfTurn(_ action: @escaping () -> Void) { turnEnd.append(action) }
 
   private func run() {
-    thread.store(UInt(pthread_self()), ordering: .relaxed)
     var events = [epoll_event](repeating: epoll_event(), count: 64)
+    var deadline: Instant?
     while true {
-      let ready = wait(&events)
-      turnBegan?()
-      for index in 0..<max(0, ready) { dispatch(events[index]) }
-      fireTimers()
-      let isStopped = runMailbox()
-      runTurnEnd()
-      turnEnded?()
-      runTurnEnd()
+      let ready = wait(&events, until: deadline)
+      let isStopped = turn.withLock { _ in
+        mailbox.withLock { $0.isTurning = true }
+        thread.store(UInt(pthread_self()), ordering: .relaxed)
+        let isStopped = takeTurn(events, ready)
+        thread.store(0, ordering: .relaxed)
+        deadline = endTurn() ? nextDeadline : .zero
+        sleepsUntil = deadline
+        return isStopped
+      }
       if isStopped { return }
     }
   }
 
-  private func wait(_ events: inout [epoll_event]) -> Int {
+  /// One turn on a thread that has brought work.
+  private func borrowTurn() {
+    thread.store(UInt(pthread_self()), ordering: .relaxed)
+    let isStopped = takeTurn([], 0)
+    thread.store(0, ordering: .relaxed)
+    let isDone = endTurn()
+    // The loop's thread goes on where there is more, or sleeps for less long.
+    guard isDone, !isStopped else { return signal() }
+    guard let next = nextDeadline else { return }
+    if let sleepsUntil, sleepsUntil <= next { return }
+    sleepsUntil = next
+    signal()
+  }
+
+  /// Returns whether the loop has been stopped.
+  private func takeTurn(_ events: [epoll_event], _ ready: Int) -> Bool {
+    turnBegan?()
+    for index in 0..<max(0, ready) { dispatch(events[index]) }
+    fireTimers()
+    let isStopped = runMailbox()
+    runTurnEnd()
+    turnEnded?()
+    runTurnEnd()
+    return isStopped
+  }
+
+  /// Whether all work is done; it is the next turn's if not.
+  private func endTurn() -> Bool {
+    mailbox.withLock { mailbox in
+      mailbox.isTurning = !mailbox.work.isEmpty
+      return !mailbox.isTurning
+    }
+  }
+
+  private func wait(_ events: inout [epoll_event], until deadline: Instant?) -> Int {
     let capacity = Int32(events.count)
-    guard let deadline = nextDeadline else {
+    guard let deadline else {
       return Int(unsafe epoll_pwait2(epoll, &events, capacity, nil, nil))
     }
     let rest = max(0, deadline.nanoseconds - now.nanoseconds)
