@@ -351,11 +351,11 @@ final class LocalSystemLink: SystemLink, @unchecked Sendable {
   private struct Mailbox {
     var requests: [SystemRequest] = []
     var isClosed = false
-    var expectsAnswer = false
   }
 
   private let adapter: LocalAdapter
   private let mailbox = Mutex(Mailbox())
+  private let expectsAnswer = Atomic(false)
   /// Only on the loop.
   private final class Session: @unchecked Sendable { var id: SessionID? }
   private let session = Session()
@@ -371,21 +371,20 @@ final class LocalSystemLink: SystemLink, @unchecked Sendable {
   deinit { close() }
 
   func send(_ request: SystemRequest) {
-    let (mustWake, isAnswer) = mailbox.withLock { mailbox in
-      guard !mailbox.isClosed else { return (false, false) }
-      defer { mailbox.expectsAnswer = false }
+    let mustWake = mailbox.withLock { mailbox in
+      guard !mailbox.isClosed else { return false }
       mailbox.requests.append(request)
-      return (mailbox.requests.count == 1, mailbox.expectsAnswer)
+      return mailbox.requests.count == 1
     }
     guard mustWake else { return }
-    if isAnswer {
+    if expectsAnswer.exchange(false, ordering: .relaxed) {
       adapter.loop.executeHere { [weak self] in self?.drain() }
     } else {
       adapter.loop.execute { [weak self] in self?.drain() }
     }
   }
 
-  func expectAnswer() { mailbox.withLock { $0.expectsAnswer = true } }
+  func expectAnswer() { expectsAnswer.store(true, ordering: .relaxed) }
 
   private func drain() {
     let requests = mailbox.withLock { mailbox in
@@ -393,7 +392,7 @@ final class LocalSystemLink: SystemLink, @unchecked Sendable {
       return mailbox.requests
     }
     guard let id = session.id, let system = adapter.system else { return }
-    for request in requests { system.handle(request, of: id) }
+    system.handle(requests, of: id)
   }
 
   func close() {

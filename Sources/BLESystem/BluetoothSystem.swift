@@ -308,6 +308,17 @@ final class BluetoothSystem: HostOwner {
     }
   }
 
+  /// One session's requests in order; what comes of them moves when all have been taken.
+  func handle(_ requests: [SystemRequest], of id: SessionID) {
+    guard requests.count > 1, let host else {
+      for request in requests { handle(request, of: id) }
+      return
+    }
+    host.gather {
+      for request in requests { handle(request, of: id) }
+    }
+  }
+
   func handle(_ request: SystemRequest, of id: SessionID) {
     guard let session = sessions[id] else { return }
     guard host != nil else { return }  // Not powered on: dropped, as the seam says.

@@ -63,8 +63,9 @@ final class PeerLink {
   }
 
   func commandsSent(_ count: Int, in system: BluetoothSystem) {
-    for (session, room) in commandOwners.removeFirst(count) {
-      system.post(.writeCreditsGranted(reference, room), to: session)
+    for _ in 0..<count {
+      guard let session = commandOwners.removeFirst() else { return }
+      system.post(.writeCreditsGranted(reference, 1), to: session)
     }
   }
 }
@@ -117,22 +118,19 @@ struct SessionQueue {
 
   mutating func removeLast() -> SessionID? { ids.count > head ? ids.removeLast() : nil }
 
-  /// Takes the oldest `count`; says how many there were of each session.
-  mutating func removeFirst(_ count: Int) -> [(SessionID, Int)] {
-    var counts: [(SessionID, Int)] = []
-    for _ in 0..<min(count, ids.count - head) {
-      let id = ids[head]
+  mutating func removeFirst() -> SessionID? {
+    guard head < ids.count else { return nil }
+    defer {
       head += 1
-      if let index = counts.firstIndex(where: { $0.0 == id }) { counts[index].1 += 1 } else { counts.append((id, 1)) }
+      if head == ids.count {
+        ids.removeAll(keepingCapacity: true)
+        head = 0
+      } else if head >= 256 {
+        ids.removeSubrange(0..<head)
+        head = 0
+      }
     }
-    if head == ids.count {
-      ids.removeAll(keepingCapacity: true)
-      head = 0
-    } else if head > 1024 {
-      ids.removeSubrange(0..<head)
-      head = 0
-    }
-    return counts
+    return ids[head]
   }
 }
 

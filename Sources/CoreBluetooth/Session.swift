@@ -96,9 +96,10 @@ final class Session: Sendable {
   private func schedule() { queue.async { self.drain() } }
 
   private func drain() {
-    var batch = inbox.withLock { $0.takePending() }
+    var (batch, owner) = inbox.withLock { ($0.takePending(), $0.owner) }
     for delivery in batch {
-      guard let owner = inbox.withLock({ $0.owner }) else { return }
+      // A manager that nobody else holds any more has come to its end.
+      guard owner != nil, !isKnownUniquelyReferenced(&owner), let owner else { return }
       switch delivery {
       case .event(let event):
         owner.link.expectAnswer()
