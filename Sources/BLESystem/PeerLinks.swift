@@ -26,6 +26,7 @@ final class PeerLink {
   /// Whether the peer's Database Hash is being read; `isOutdated`: and has to be read again, since it changed meanwhile.
   enum HashRead { case idle, underWay(isOutdated: Bool) }
 
+  var isGreeted = false
   var preparation = Preparation.none
   var preparationCount = 0
   var hashRead = HashRead.idle
@@ -187,7 +188,7 @@ extension BluetoothSystem {
 
   /// Makes the session a user of a link that is there.
   private func join(_ link: PeerLink, _ session: ClientSession) {
-    prepare(link)
+    greet(link)
     link.users.insert(session.id)
     post(
       .connected(link.reference, maximumWriteLength: link.maximumWriteLength, writeCredits: Self.writeCredits),
