@@ -38,15 +38,15 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
   private let epoll: Int32
   private let thread = Atomic<UInt>(0)
   private var watches: [Int32: FileWatch] = [:]
-  private var timers: [WeakTimer] = []
+  /// The armed ones, in no order: there are few.
+  private var alarms: [Alarm] = []
+  private var due: [Alarm] = []
   private var turnEnd: [() -> Void] = []
 
   /// Called when the loop wakes up, before anything is dispatched: a simulated clock catches up here.
   public var turnBegan: (() -> Void)?
   /// Called after everything of a turn is done, before the loop waits again.
   public var turnEnded: (() -> Void)?
-
-  private struct WeakTimer { weak var timer: LoopTimer? }
 
   /// Starts the thread; nil where the system has no file descriptor or thread to give. `lendsTurns`: whether other threads
   /// may take turns (``executeHere(_:)``).
@@ -142,9 +142,18 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
   }
 
   public func makeTimer(_ action: @escaping () -> Void) -> any SchedulerTimer {
-    let timer = LoopTimer(action)
-    timers.append(WeakTimer(timer: timer))
-    return timer
+    LoopTimer(Alarm(action), loop: self)
+  }
+
+  fileprivate func arm(_ alarm: Alarm, at instant: Instant) {
+    if alarm.deadline == nil { alarms.append(alarm) }
+    alarm.deadline = instant
+  }
+
+  fileprivate func disarm(_ alarm: Alarm) {
+    guard alarm.deadline != nil else { return }
+    alarm.deadline = nil
+    alarms.removeAll { $0 === alarm }
   }
 
   /// Calls `handler` with the ready events (`EPOLLIN` and so on) of `descriptor` until the watch is cancelled.
@@ -238,8 +247,8 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
   private var nextDeadline: Instant? {
     if !turnEnd.isEmpty { return .zero }
     var earliest: Instant?
-    for entry in timers {
-      guard let deadline = entry.timer?.deadline else { continue }
+    for alarm in alarms {
+      guard let deadline = alarm.deadline else { continue }
       if let known = earliest, known <= deadline { continue }
       earliest = deadline
     }
@@ -257,15 +266,22 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
   }
 
   private func fireTimers() {
+    guard !alarms.isEmpty else { return }
     let now = now
-    timers.removeAll { $0.timer == nil }
     // A timer armed meanwhile for an instant that has passed fires in the next turn.
-    let due = timers.compactMap(\.timer).filter { ($0.deadline ?? .distantFuture) <= now }
-      .sorted { ($0.deadline ?? .zero) < ($1.deadline ?? .zero) }
-    for timer in due where (timer.deadline ?? .distantFuture) <= now {
-      timer.deadline = nil
-      timer.action()
+    for alarm in alarms where (alarm.deadline ?? .distantFuture) <= now { due.append(alarm) }
+    guard !due.isEmpty else { return }
+    if due.count > 1 { due.sort { ($0.deadline ?? .zero) < ($1.deadline ?? .zero) } }
+    var position = 0
+    while position < due.count {
+      let alarm = due[position]
+      position += 1
+      // It may have been armed anew, or disarmed, by one that fired before it.
+      guard let deadline = alarm.deadline, deadline <= now else { continue }
+      disarm(alarm)
+      if !alarm.isAbandoned.load(ordering: .acquiring) { alarm.action() }
     }
+    due.removeAll(keepingCapacity: true)
   }
 
   private func runMailbox() -> Bool {
@@ -290,14 +306,30 @@ extension Instant {
   fileprivate static var distantFuture: Instant { Instant(nanoseconds: .max) }
 }
 
-/// A timer of the loop.
-private final class LoopTimer: SchedulerTimer {
+/// What fires, known to the loop while it is armed.
+private final class Alarm {
   let action: () -> Void
   var deadline: Instant?
+  /// Its timer is gone: it fires no more.
+  let isAbandoned = Atomic(false)
 
   init(_ action: @escaping () -> Void) { self.action = action }
-  func arm(at instant: Instant) { deadline = instant }
-  func disarm() { deadline = nil }
+}
+
+/// A timer of the loop. Its owner may let it go on any thread.
+private final class LoopTimer: SchedulerTimer {
+  private let alarm: Alarm
+  private weak var loop: EventLoop?
+
+  init(_ alarm: Alarm, loop: EventLoop) {
+    self.alarm = alarm
+    self.loop = loop
+  }
+
+  deinit { alarm.isAbandoned.store(true, ordering: .releasing) }
+
+  func arm(at instant: Instant) { loop?.arm(alarm, at: instant) }
+  func disarm() { loop?.disarm(alarm) }
 }
 
 /// One watched file descriptor; the descriptor stays its owner's to close, after ``cancel()``.
