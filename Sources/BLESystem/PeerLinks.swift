@@ -138,7 +138,7 @@ struct SessionQueue {
 // Connecting and disconnecting.
 extension BluetoothSystem {
   /// Write commands a session may have on their way (Apple's framework takes about as many).
-  static let writeCredits = 20
+  static let writeCredits = 32
 
   func connect(_ peer: PeerIdentifier, _ options: ConnectOptions, _ session: ClientSession) {
     guard let address = peers.address(of: peer) else {

@@ -3,11 +3,17 @@
 import BLECore
 import BLESystem
 import Dispatch
+import Foundation
 import Synchronization
 
 /// A value that the compiler cannot know to be safe to send; whoever makes one says why it is.
 struct Unchecked<Value>: @unchecked Sendable {
   var value: Value
+}
+
+extension Data {
+  /// The octets as an array; several times as fast as the array's initializer for any sequence.
+  var octets: [UInt8] { unsafe withUnsafeBytes { unsafe [UInt8]($0) } }
 }
 
 /// What waits for a manager's queue.
