@@ -25,8 +25,12 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     var peerAddress: DeviceAddress
     var request: ConnectionRequestData
     var usesAlgorithm2: Bool
-    /// The end of CONNECT_IND.
+    /// The end of CONNECT_IND or AUX_CONNECT_REQ.
     var start: Instant
+    /// From then to the earliest transmit window.
+    var transmitWindowDelay: TimeSpan
+    /// What the request was sent on, and the connection begins with.
+    var phy: AirPHY
     var maxTxOctets: UInt16
     var maxTxTime: UInt16
   }
@@ -111,7 +115,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     lastValid = setup.start
     lastSync = setup.start
     window = LinkLayer.windowUnit * Int(setup.request.winSize)
-    let first = setup.start + LinkLayer.transmitWindowDelay + LinkLayer.windowUnit * Int(setup.request.winOffset)
+    let first = setup.start + setup.transmitWindowDelay + LinkLayer.windowUnit * Int(setup.request.winOffset)
     anchor = first - setup.request.interval.timeSpan
     event = world.simulator.makeEvent(self)
     endpoint = world.makeEndpoint(self, device)

@@ -7,7 +7,7 @@ extension LEFeatures {
   /// Everything that this controller does.
   static let local: LEFeatures = [
     .extendedRejectIndication, .peripheralInitiatedFeaturesExchange, .dataPacketLengthExtension,
-    .extendedScannerFilterPolicies, .channelSelectionAlgorithm2,
+    .llPrivacy, .extendedScannerFilterPolicies, .extendedAdvertising, .channelSelectionAlgorithm2,
   ]
 }
 
