@@ -218,7 +218,7 @@ public final class RadioWorld {
 /// What a device draws random numbers for; each purpose has a generator of its own.
 enum RandomPurpose: UInt64 {
   case advertisingDelay = 1
-  case backoff, accessAddress, hop, hostRandom
+  case backoff, accessAddress, hop, hostRandom, session, clock
   case shadowing
   // Draws for one packet at one receiver.
   case loss, burst, interference, noise

@@ -43,6 +43,12 @@ public final class VirtualController: HCIReceiver {
   public let device: RadioDeviceID
   /// Public device address.
   public let address: BDAddress
+  /// By how many parts in 10^9 its seconds are longer than the world's; what it claims of its clock is 50 000 at most.
+  /// A random value within that from the start; connections made afterwards go by it.
+  public var clockError: Int64
+  /// Whether a host may encrypt a link with a key of zeros, which stands for a key that was never set. `false` from the
+  /// start: such a command is refused.
+  public var allowsZeroKeys = false
   /// Whether it is on: true until ``powerOff()`` or until its transport closes.
   public private(set) var isPoweredOn = true
 
@@ -57,6 +63,7 @@ public final class VirtualController: HCIReceiver {
   private var nextHandle: UInt16 = 0x40
   private var connectionRandom: SeededGenerator
   private var hopRandom: SeededGenerator
+  private var sessionRandom: SeededGenerator
   var hostRandom: SeededGenerator
   private(set) lazy var advertiser = Advertiser(controller: self, world: world, device: device)
   /// Advertising sets, in the order in which they were made.
@@ -66,6 +73,7 @@ public final class VirtualController: HCIReceiver {
   /// Everything that Reset forgets.
   struct Settings {
     var eventMask = EventMask.initial
+    var eventMaskPage2 = EventMask.initialPage2
     var leEventMask = LEEventMask.initial
     var randomAddress: BDAddress?
     var scan = Observer.Scan()
@@ -76,6 +84,8 @@ public final class VirtualController: HCIReceiver {
     /// The family of advertising commands that the host uses; nil before the first.
     var commandFamily: CommandFamily?
     var privacy = AddressResolver()
+    /// LE Set Default PHY.
+    var phys = PHYPreference()
   }
 
   /// A controller with the public address `address` that serves the host at the other end of `transport`.
@@ -86,6 +96,10 @@ public final class VirtualController: HCIReceiver {
     device = world.addDevice()
     connectionRandom = world.generator(device, .accessAddress)
     hopRandom = world.generator(device, .hop)
+    sessionRandom = world.generator(device, .session)
+    var clockRandom = world.generator(device, .clock)
+    let accuracy = world.setting == .physical ? UInt64(LinkLayer.sleepClockPPM) * 1_000 : 0
+    clockError = Int64(clockRandom.below(2 * accuracy + 1)) - Int64(accuracy)
     hostRandom = world.generator(device, .hostRandom)
     transport.receiver = self
   }
@@ -186,9 +200,10 @@ public final class VirtualController: HCIReceiver {
   ) {
     let setup = LinkConnection.Setup(
       handle: takeHandle(), role: role, localAddress: local, peerAddress: resolved(peer), request: request,
-      usesAlgorithm2: start.usesAlgorithm2, start: start.end,
-      transmitWindowDelay: LinkLayer.transmitWindowDelay(isAuxiliary: start.isAuxiliary, start.phy), phy: start.phy,
-      maxTxOctets: settings.suggestedMaxTxOctets, maxTxTime: settings.suggestedMaxTxTime)
+      usesAlgorithm2: start.usesAlgorithm2, start: start.end, maxTxOctets: settings.suggestedMaxTxOctets,
+      maxTxTime: settings.suggestedMaxTxTime, preference: settings.phys, phy: start.phy,
+      windowDelay: LinkLayer.transmitWindowDelay(isAuxiliary: start.isAuxiliary, start.phy),
+      random: SeededGenerator(seed: sessionRandom.next()))
     let link = LinkConnection(setup, controller: self, world: world, device: device)
     links.append(link)
     report(connected: link, peerOnAir: peer, clockAccuracy: role == .central ? 0 : request.sca)
@@ -200,6 +215,12 @@ public final class VirtualController: HCIReceiver {
         LEAdvertisingSetTerminated(
           status: .success, advertisingHandle: handle, connectionHandle: link.handle, numCompletedEvents: 0))
     }
+  }
+
+  /// How long `span` by this device's clock is by the world's.
+  func local(_ span: TimeSpan) -> TimeSpan {
+    let (product, isOverflow) = span.nanoseconds.multipliedReportingOverflow(by: clockError)
+    return isOverflow ? span : TimeSpan(nanoseconds: span.nanoseconds + product / 1_000_000_000)
   }
 
   /// Handles go round, so that one is not taken again at once.
