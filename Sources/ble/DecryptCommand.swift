@@ -61,8 +61,8 @@ struct DecryptCommand {
   private func report(_ count: Int, _ decryption: AirDecryption) {
     context.output.emit(
       [
-        "packets": .integer(Int64(count)), "decrypted": .integer(Int64(decryption.decryptedCount)),
-        "failed": .integer(Int64(decryption.failedCount)), "file": .string(destination),
+        "packets": .integer(count), "decrypted": .integer(decryption.decryptedCount),
+        "failed": .integer(decryption.failedCount), "file": .string(destination),
       ],
       text: "\(count) packets, \(decryption.decryptedCount) decrypted, \(decryption.failedCount) encrypted otherwise: "
         + harmless(destination))
