@@ -214,7 +214,7 @@ final class Advertiser: SimulatorEventHandler, AirUser {
       guard isScannable || isConnectable, let endpoint else { return goToNextChannel() }
       phase = .listening
       world.listen(endpoint, channel: channel, accessAddress: LinkLayer.advertisingAccessAddress)
-      arm(at: now + world.interFrameSpace + world.detectionTime)
+      arm(at: now + world.interFrameSpace + world.detectionTime(.le1M))
     case .sendingResponse: goToNextChannel()
     case .off, .asleep, .betweenChannels, .listening, .responding: break
     }

@@ -35,6 +35,8 @@ extension VirtualController {
           supportedMaxTxOctets: LinkLayer.dataOctetsMax, supportedMaxTxTime: LinkLayer.dataTimeMax,
           supportedMaxRxOctets: LinkLayer.dataOctetsMax, supportedMaxRxTime: LinkLayer.dataTimeMax)
       }
+    case 0x2020...0x2021, 0x2030...0x2032: dispatchLinkUpdate(opcode, parameters)
+    case 0x2019...0x201B: dispatchEncryption(opcode, parameters)
     default: return false
     }
     return true
@@ -93,13 +95,22 @@ extension VirtualController {
         intervalMin: command.connectionIntervalMin, intervalMax: command.connectionIntervalMax,
         latency: command.maxLatency, supervisionTimeout: command.supervisionTimeout)
       guard range.isValid, command.minCELength <= command.maxCELength else { return .invalidHCICommandParameters }
-      // A Peripheral would have to ask by the Connection Parameters Request procedure.
-      return link.role == .central ? checkProcedure(on: link.handle) : .unsupportedRemoteFeature
+      // A Peripheral can only ask.
+      if link.role == .peripheral, let features = link.remoteFeatures, !features.contains(.connectionParametersRequest)
+      {
+        return .unsupportedRemoteFeature
+      }
+      return checkProcedure(on: link.handle)
     } then: { command in
+      guard let link = link(command.connectionHandle) else { return }
+      let range = ConnectionParameterRange(
+        intervalMin: command.connectionIntervalMin, intervalMax: command.connectionIntervalMax,
+        latency: command.maxLatency, supervisionTimeout: command.supervisionTimeout)
+      let asks = link.role == .peripheral || link.remoteFeatures?.contains(.connectionParametersRequest) ?? false
       let parameters = ConnectionParameters(
         interval: command.connectionIntervalMax, latency: command.maxLatency,
         supervisionTimeout: command.supervisionTimeout)
-      link(command.connectionHandle)?.start(.connectionUpdate(parameters))
+      link.start(asks ? .parameterRequest(range) : .connectionUpdate(parameters))
     }
   }
 

@@ -8,9 +8,11 @@ extension VirtualController {
   /// The commands that this controller does; every other is refused with Unknown HCI Command.
   static let supportedCommands: SupportedCommands = {
     let opcodes: [UInt16] = [
-      0x0406, 0x041D, 0x0C01, 0x0C03, 0x0C2D, 0x0C63, 0x0C6D, 0x1001, 0x1002, 0x1003, 0x1005, 0x1009, 0x1405, 0x2001,
+      0x0406, 0x041D, 0x0C01, 0x0C03, 0x0C2D, 0x0C63, 0x0C6D, 0x0C7B, 0x0C7C, 0x1001, 0x1002, 0x1003, 0x1005, 0x1009,
+      0x1405, 0x2001,
       0x2002, 0x2003, 0x2005, 0x2006, 0x2007, 0x2008, 0x2009, 0x200A, 0x200B, 0x200C, 0x200D, 0x200E, 0x200F, 0x2010,
-      0x2011, 0x2012, 0x2013, 0x2014, 0x2015, 0x2016, 0x2017, 0x2018, 0x201C, 0x2022, 0x2023, 0x2024, 0x202F, 0x204B,
+      0x2011, 0x2012, 0x2013, 0x2014, 0x2015, 0x2016, 0x2017, 0x2018, 0x2019, 0x201A, 0x201B, 0x201C, 0x2020, 0x2021,
+      0x2022, 0x2023, 0x2024, 0x202F, 0x2030, 0x2031, 0x2032, 0x204B,
       0x2060,
     ]
     var commands = SupportedCommands()
@@ -53,17 +55,17 @@ extension VirtualController {
     send(CommandStatus(status: status, numHCICommandPackets: 1, commandOpcode: opcode))
   }
 
-  /// A command that is answered by Command Complete with what `body` returns.
-  func complete<C: HCICommand>(_ type: C.Type, _ parameters: RawSpan, _ body: (C) -> C.ReturnParameters) {
-    let answer: C.ReturnParameters
-    if let command = try? C.decode(parameters) {
-      answer = body(command)
-    } else {
-      answer = C.ReturnParameters(status: .invalidHCICommandParameters)
-    }
+  /// A command that is answered by Command Complete with what `body` returns; `then` comes after the answer.
+  func complete<C: HCICommand>(
+    _ type: C.Type, _ parameters: RawSpan, _ body: (C) -> C.ReturnParameters,
+    then: (C, C.ReturnParameters) -> Void = { _, _ in }
+  ) {
+    let command = try? C.decode(parameters)
+    let answer = command.map(body) ?? C.ReturnParameters(status: .invalidHCICommandParameters)
     writer.removeAll()
     CommandComplete(numHCICommandPackets: 1, commandOpcode: C.opcode).encodePacket(answer, into: &writer)
     flush(.event)
+    if let command { then(command, answer) }
   }
 
   /// A command that is answered by Command Complete with the status that `body` returns.
@@ -104,7 +106,12 @@ extension VirtualController {
       }
     case 0x0C03: reset(parameters)
     case 0x0C2D: readTransmitPowerLevel(parameters)
-    case 0x0C63: status(SetEventMaskPage2.self, parameters) { _ in .success }
+    case 0x0C63:
+      status(SetEventMaskPage2.self, parameters) {
+        settings.eventMaskPage2 = $0.eventMaskPage2; return .success
+      }
+    case 0x0C7B: complete(ReadAuthenticatedPayloadTimeout.self, parameters, readPayloadTimeout)
+    case 0x0C7C: complete(WriteAuthenticatedPayloadTimeout.self, parameters, writePayloadTimeout)
     case 0x0C6D: status(WriteLEHostSupport.self, parameters) { _ in .success }
     case 0x1001: readLocalVersion(parameters)
     case 0x1002:

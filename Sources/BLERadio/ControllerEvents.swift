@@ -31,6 +31,9 @@ extension VirtualController {
   private func isWanted(_ code: HCIEventCode) -> Bool {
     switch code {
     case .commandComplete, .commandStatus, .numberOfCompletedPackets: true
+    case .authenticatedPayloadTimeoutExpired:
+      settings.eventMaskPage2 & EventMask.authenticatedPayloadTimeoutExpired != 0
+    case .encryptionChangeV2: settings.eventMaskPage2 & EventMask.encryptionChangeV2 != 0
     default: settings.eventMask & EventMask.bit(code) != 0
     }
   }
@@ -93,10 +96,10 @@ extension VirtualController {
   /// High duty cycle directed advertising ended without a connection (7.7.65.1).
   func advertisingTimedOut() { reportNotConnected(.advertisingTimeout, .peripheral) }
 
-  func report(connectionUpdate link: LinkConnection) {
+  func report(connectionUpdate link: LinkConnection, _ status: HCIStatus = .success) {
     send(
       LEConnectionUpdateComplete(
-        status: .success, connectionHandle: link.handle, connectionInterval: link.parameters.interval,
+        status: status, connectionHandle: link.handle, connectionInterval: link.parameters.interval,
         peripheralLatency: link.parameters.latency, supervisionTimeout: link.parameters.supervisionTimeout))
   }
 
@@ -106,6 +109,50 @@ extension VirtualController {
       LEDataLengthChange(
         connectionHandle: link.handle, maxTxOctets: lengths.maxTxOctets, maxTxTime: lengths.maxTxTime,
         maxRxOctets: lengths.maxRxOctets, maxRxTime: lengths.maxRxTime))
+  }
+
+  func report(phyUpdate link: LinkConnection, _ status: HCIStatus) {
+    let phys = link.phys
+    send(
+      LEPHYUpdateComplete(
+        status: status, connectionHandle: link.handle, txPHY: PHY(rawValue: phys.tx.rawValue),
+        rxPHY: PHY(rawValue: phys.rx.rawValue)))
+  }
+
+  /// Encryption Change, its second version if the host wants that, or Encryption Key Refresh Complete.
+  func report(encryption link: LinkConnection, _ status: HCIStatus, isRefresh: Bool) {
+    if isRefresh { return send(EncryptionKeyRefreshComplete(status: status, connectionHandle: link.handle)) }
+    let enabled = status == .success ? EncryptionEnabled.aesCCM : .off
+    if isWanted(HCIEventCode.encryptionChangeV2) {
+      send(
+        EncryptionChangeV2(
+          status: status, connectionHandle: link.handle, encryptionEnabled: enabled, encryptionKeySize: 16))
+    } else {
+      send(EncryptionChange(status: status, connectionHandle: link.handle, encryptionEnabled: enabled))
+    }
+  }
+
+  func report(payloadTimeout link: LinkConnection) {
+    send(AuthenticatedPayloadTimeoutExpired(connectionHandle: link.handle))
+  }
+
+  /// `false`: the host does not want to be asked.
+  func report(keyRequest random: UInt64, _ diversifier: UInt16, _ link: LinkConnection) -> Bool {
+    guard isWanted(LESubevent.longTermKeyRequest) else { return false }
+    send(
+      LELongTermKeyRequest(
+        connectionHandle: link.handle, randomNumber: random, encryptedDiversifier: diversifier))
+    return true
+  }
+
+  /// `false`: the host does not want to be asked.
+  func report(parameterRequest range: ConnectionParameterRange, _ link: LinkConnection) -> Bool {
+    guard isWanted(LESubevent.remoteConnectionParameterRequest) else { return false }
+    send(
+      LERemoteConnectionParameterRequest(
+        connectionHandle: link.handle, intervalMin: range.intervalMin, intervalMax: range.intervalMax,
+        maxLatency: range.latency, timeout: range.supervisionTimeout))
+    return true
   }
 
   func report(remoteFeatures features: UInt64, _ status: HCIStatus, _ link: LinkConnection) {

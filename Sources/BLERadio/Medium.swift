@@ -4,7 +4,7 @@ import BLECore
 
 /// A job of a controller that uses the air: a connection, the advertiser, the scanner.
 protocol AirUser: AnyObject {
-  /// The last bit of what was sent with ``RadioWorld/transmit(_:from:channel:accessAddress:crcInit:)`` is out.
+  /// The last bit of what was sent with ``RadioWorld/transmit(_:from:channel:accessAddress:crcInit:phy:coding:)`` is out.
   func transmissionEnded()
   /// A packet that began while the user listened has ended.
   func receive(_ packet: AirPacket, _ reception: Reception)
@@ -23,6 +23,8 @@ final class AirPacket: SimulatorEventHandler {
   var channel: UInt8 = 0
   var accessAddress: UInt32 = 0
   var crcInit: UInt32 = 0
+  var phy = AirPHY.le1M
+  var coding = AirCoding.s8
   fileprivate(set) var sender = RadioDeviceID(rawValue: 0)
   /// Counts the packets of `sender`.
   fileprivate(set) var number: UInt64 = 0
@@ -77,6 +79,7 @@ struct Medium {
     /// The channel it listens on.
     var channel: UInt8?
     var accessAddress: UInt32 = 0
+    var phy = AirPHY.le1M
     var since = Instant.zero
   }
 
@@ -173,10 +176,11 @@ struct Medium {
     endpoints[Int(id.index)].generation == id.generation ? endpoints[Int(id.index)].user : nil
   }
 
-  mutating func listen(_ id: EndpointID, channel: UInt8, accessAddress: UInt32, now: Instant) {
+  mutating func listen(_ id: EndpointID, channel: UInt8, accessAddress: UInt32, phy: AirPHY, now: Instant) {
     ignore(id)
     endpoints[Int(id.index)].channel = channel
     endpoints[Int(id.index)].accessAddress = accessAddress
+    endpoints[Int(id.index)].phy = phy
     endpoints[Int(id.index)].since = now
     listeners[Int(channel)].append(id.index)
   }
@@ -197,7 +201,8 @@ struct Medium {
   private func hears(_ index: Int32, _ packet: AirPacket) -> Bool {
     let endpoint = endpoints[Int(index)]
     return endpoint.channel == packet.channel && endpoint.accessAddress == packet.accessAddress
-      && endpoint.since <= packet.start && endpoint.device != packet.sender && !isCut(endpoint.device, packet.sender)
+      && endpoint.phy == packet.phy && endpoint.since <= packet.start && endpoint.device != packet.sender
+      && !isCut(endpoint.device, packet.sender)
   }
 
   // MARK: - Packets

@@ -247,7 +247,7 @@ final class Observer: SimulatorEventHandler, AirUser {
 
   private func sendConnectRequest(_ advertiser: DeviceAddress, _ usesAlgorithm2: Bool) {
     guard let initiation else { return endExchange() }
-    let end = now + world.airTime(LinkLayer.headerCount + 34)
+    let end = now + world.airTime(payloadCount: 34)
     let request = controller.makeConnectionRequest(initiation.parameters, end: end)
     exchange = .sendingConnectRequest(advertiser, request, usesAlgorithm2: usesAlgorithm2)
     let header = AdvertisingHeader(
@@ -275,7 +275,7 @@ final class Observer: SimulatorEventHandler, AirUser {
     case .sendingScanRequest(let advertiser):
       exchange = .awaitingScanResponse(advertiser)
       world.listen(endpoint, channel: channel, accessAddress: LinkLayer.advertisingAccessAddress)
-      world.simulator.arm(exchangeEvent, at: now + world.interFrameSpace + world.detectionTime)
+      world.simulator.arm(exchangeEvent, at: now + world.interFrameSpace + world.detectionTime(.le1M))
     case .sendingConnectRequest(let advertiser, let request, let usesAlgorithm2):
       guard let initiation else { return endExchange() }
       self.initiation = nil

@@ -32,6 +32,10 @@ public struct AirPacketInfo: Hashable, Sendable {
   public var channel: UInt8
   /// Of the link, or of all advertising.
   public var accessAddress: UInt32
+  /// How it was sent.
+  public var phy: AirPHY
+  /// How it was coded, if ``phy`` is ``AirPHY/leCoded``.
+  public var coding: AirCoding
   /// What the CRC started with, 24 bits.
   public var crcInit: UInt32
   /// dBm at a sniffer.
@@ -128,8 +132,8 @@ public final class RadioWorld {
   func release(_ id: EndpointID) { medium.release(id) }
 
   /// Listens for packets with `accessAddress` that begin on `channel` from now on, until ``ignore(_:)``.
-  func listen(_ id: EndpointID, channel: UInt8, accessAddress: UInt32) {
-    medium.listen(id, channel: channel, accessAddress: accessAddress, now: simulator.now)
+  func listen(_ id: EndpointID, channel: UInt8, accessAddress: UInt32, phy: AirPHY = .le1M) {
+    medium.listen(id, channel: channel, accessAddress: accessAddress, phy: phy, now: simulator.now)
   }
 
   /// Stops listening.
@@ -138,23 +142,31 @@ public final class RadioWorld {
   /// When the packet that `id` is receiving at this moment will end; nil if it hears none.
   func receptionEnd(_ id: EndpointID) -> Instant? { medium.receptionEnd(id) }
 
-  /// How long a PDU of `count` octets, header and payload, is on air.
-  func airTime(_ count: Int) -> TimeSpan {
-    setting == .ideal ? .zero : LinkLayer.airTime(pduCount: count)
+  /// How long a PDU with `count` octets of payload is on air.
+  func airTime(payloadCount count: Int, phy: AirPHY = .le1M, coding: AirCoding = .s8) -> TimeSpan {
+    setting == .ideal ? .zero : phy.airTime(payloadCount: count, coding: coding)
   }
 
   /// T_IFS, the time between two packets of an exchange.
   var interFrameSpace: TimeSpan { setting == .ideal ? .zero : LinkLayer.interFrameSpace }
 
-  /// How long a receiver waits beyond the time at which a packet must begin. In the ideal air it begins at that time, and
-  /// an instant later is late enough.
-  var detectionTime: TimeSpan { setting == .ideal ? .nanoseconds(1) : LinkLayer.detectionTime }
+  /// How long a receiver waits beyond the time at which a packet must begin, until it knows that there is none: preamble,
+  /// access address, and the jitter that the specification allows. In the ideal air it begins at that time, and an
+  /// instant later is late enough.
+  func detectionTime(_ phy: AirPHY) -> TimeSpan {
+    setting == .ideal ? .nanoseconds(1) : phy.synchronizationTime + LinkLayer.jitterAllowance
+  }
 
   /// Sends `pdu` now. Its user is told when the last bit is out.
-  func transmit(_ pdu: [UInt8], from id: EndpointID, channel: UInt8, accessAddress: UInt32, crcInit: UInt32) {
+  func transmit(
+    _ pdu: [UInt8], from id: EndpointID, channel: UInt8, accessAddress: UInt32, crcInit: UInt32, phy: AirPHY = .le1M,
+    coding: AirCoding = .s8
+  ) {
     let packet = medium.takeIdlePacket() ?? AirPacket(self)
     packet.start = simulator.now
-    packet.end = simulator.now + airTime(pdu.count)
+    packet.end = simulator.now + airTime(payloadCount: pdu.count - LinkLayer.headerCount, phy: phy, coding: coding)
+    packet.phy = phy
+    packet.coding = coding
     packet.channel = channel
     packet.accessAddress = accessAddress
     packet.crcInit = crcInit
@@ -182,7 +194,8 @@ public final class RadioWorld {
     let pdu = packet.pdu
     let info = AirPacketInfo(
       start: packet.start, end: packet.end, sender: packet.sender, channel: packet.channel,
-      accessAddress: packet.accessAddress, crcInit: packet.crcInit, rssi: rssi, isCRCValid: true)
+      accessAddress: packet.accessAddress, phy: packet.phy, coding: packet.coding, crcInit: packet.crcInit, rssi: rssi,
+      isCRCValid: true)
     observer?.observe(info, pdu: pdu.span.bytes)
   }
 }
@@ -190,7 +203,7 @@ public final class RadioWorld {
 /// What a device draws random numbers for; each purpose has a generator of its own.
 enum RandomPurpose: UInt64 {
   case advertisingDelay = 1
-  case backoff, accessAddress, hop, hostRandom
+  case backoff, accessAddress, hop, hostRandom, session, clock
 }
 
 extension SeededGenerator {

@@ -42,6 +42,12 @@ public final class VirtualController: HCIReceiver {
   public let device: RadioDeviceID
   /// Public device address.
   public let address: BDAddress
+  /// By how many parts in 10^9 its seconds are longer than the world's; what it claims of its clock is 50 000 at most.
+  /// A random value within that from the start; connections made afterwards go by it.
+  public var clockError: Int64
+  /// Whether a host may encrypt a link with a key of zeros, which stands for a key that was never set. `false` from the
+  /// start: such a command is refused.
+  public var allowsZeroKeys = false
   /// Whether it is on: true until ``powerOff()`` or until its transport closes.
   public private(set) var isPoweredOn = true
 
@@ -56,6 +62,7 @@ public final class VirtualController: HCIReceiver {
   private var nextHandle: UInt16 = 0x40
   private var connectionRandom: SeededGenerator
   private var hopRandom: SeededGenerator
+  private var sessionRandom: SeededGenerator
   var hostRandom: SeededGenerator
   private(set) lazy var advertiser = Advertiser(controller: self, world: world, device: device)
   private(set) lazy var observer = Observer(controller: self, world: world, device: device)
@@ -63,6 +70,7 @@ public final class VirtualController: HCIReceiver {
   /// Everything that Reset forgets.
   struct Settings {
     var eventMask = EventMask.initial
+    var eventMaskPage2 = EventMask.initialPage2
     var leEventMask = LEEventMask.initial
     var randomAddress: BDAddress?
     var scan = Observer.Scan()
@@ -70,6 +78,8 @@ public final class VirtualController: HCIReceiver {
     var suggestedMaxTxOctets = LinkLayer.dataOctetsMin
     var suggestedMaxTxTime = LinkLayer.dataTimeMin
     var channelMap = LinkLayer.allDataChannels
+    /// LE Set Default PHY.
+    var phys = PHYPreference()
   }
 
   /// A controller with the public address `address` that serves the host at the other end of `transport`.
@@ -80,6 +90,10 @@ public final class VirtualController: HCIReceiver {
     device = world.addDevice()
     connectionRandom = world.generator(device, .accessAddress)
     hopRandom = world.generator(device, .hop)
+    sessionRandom = world.generator(device, .session)
+    var clockRandom = world.generator(device, .clock)
+    let accuracy = world.setting == .physical ? UInt64(LinkLayer.sleepClockPPM) * 1_000 : 0
+    clockError = Int64(clockRandom.below(2 * accuracy + 1)) - Int64(accuracy)
     hostRandom = world.generator(device, .hostRandom)
     transport.receiver = self
   }
@@ -170,18 +184,25 @@ public final class VirtualController: HCIReceiver {
   /// CONNECT_IND was sent or received just now.
   func connected(
     _ role: ConnectionRole, local: DeviceAddress, peer: DeviceAddress, _ request: ConnectionRequestData,
-    usesAlgorithm2: Bool
+    usesAlgorithm2: Bool, phy: AirPHY = .le1M, windowDelay: TimeSpan = LinkLayer.transmitWindowDelay
   ) {
     let setup = LinkConnection.Setup(
       handle: takeHandle(), role: role, localAddress: local, peerAddress: peer, request: request,
       usesAlgorithm2: usesAlgorithm2, start: world.simulator.now, maxTxOctets: settings.suggestedMaxTxOctets,
-      maxTxTime: settings.suggestedMaxTxTime)
+      maxTxTime: settings.suggestedMaxTxTime, preference: settings.phys, phy: phy, windowDelay: windowDelay,
+      random: SeededGenerator(seed: sessionRandom.next()))
     let link = LinkConnection(setup, controller: self, world: world, device: device)
     links.append(link)
     report(connected: link, clockAccuracy: role == .central ? 0 : request.sca)
     send(
       LEChannelSelectionAlgorithm(
         connectionHandle: link.handle, channelSelectionAlgorithm: usesAlgorithm2 ? .algorithm2 : .algorithm1))
+  }
+
+  /// How long `span` by this device's clock is by the world's.
+  func local(_ span: TimeSpan) -> TimeSpan {
+    let (product, isOverflow) = span.nanoseconds.multipliedReportingOverflow(by: clockError)
+    return isOverflow ? span : TimeSpan(nanoseconds: span.nanoseconds + product / 1_000_000_000)
   }
 
   /// Handles go round, so that one is not taken again at once.
@@ -226,19 +247,21 @@ public final class VirtualController: HCIReceiver {
       sca: LinkLayer.sleepClockAccuracyCode)
   }
 
-  /// The first transmit window in which the new connection's events keep clear of those that there are.
+  /// The transmit window in which the new connection's events keep farthest from those that there are.
   private func windowOffset(_ parameters: ConnectionParameters, end: Instant) -> UInt16 {
+    guard !links.isEmpty else { return 0 }
+    var best: (offset: UInt16, distance: Int64) = (0, -1)
     for offset in 0..<parameters.interval.rawValue {
       let anchor = end + LinkLayer.transmitWindowDelay + LinkLayer.windowUnit * Int(offset)
-      let isClear = links.allSatisfy { link in
+      var nearest = Int64.max
+      for link in links {
         let interval = min(link.parameters.interval, parameters.interval).timeSpan.nanoseconds
-        let distance = (anchor - link.nextStart).nanoseconds % interval
-        let clearance = LinkLayer.windowUnit.nanoseconds
-        return (clearance...interval - clearance).contains(distance < 0 ? distance + interval : distance)
+        let distance = abs((anchor - link.nextStart).nanoseconds % interval)
+        nearest = min(nearest, min(distance, interval - distance))
       }
-      if isClear { return offset }
+      if nearest > best.distance { best = (offset, nearest) }
     }
-    return 0
+    return best.offset
   }
 
   // MARK: - The radio
@@ -284,20 +307,26 @@ public final class VirtualController: HCIReceiver {
     observer.tune()
   }
 
-  /// When an event of `link` must be over for the sake of the other connections, of a scanner, which gets the last
-  /// quarter of the interval, and of an advertiser that has waited for long.
+  /// When an event of `link` must be over for the sake of the other connections, which get an equal share of the interval
+  /// if they have data too, of a scanner, which gets the last quarter, and of an advertiser that has waited for long.
   ///
   /// For the first exchange of an event only those connections count that were skipped themselves: else one whose
   /// anchors closely follow another's would leave that one no room for data for ever.
   func radioLimit(_ link: LinkConnection, isFirstExchange: Bool) -> Instant {
-    let interval = link.parameters.interval.timeSpan
-    var limit = link.anchor + interval
+    let interval = link.localInterval
+    var limit = link.anchor + interval + LinkLayer.spaceTolerance
     if let since = advertiserWaitsSince, world.simulator.now - since > Self.advertiserPatience { limit = link.anchor }
     if observer.scan != nil || observer.initiation != nil {
       limit = min(limit, link.anchor + TimeSpan(nanoseconds: interval.nanoseconds / 4 * 3))
     }
-    for other in links where other !== link && !other.isInEvent && (other.missedEvents > 0 || !isFirstExchange) {
-      limit = min(limit, other.nextStart)
+    guard links.count > 1 else { return limit }
+    var busyCount = 1
+    for other in links where other !== link {
+      if other.isBusy { busyCount += 1 }
+      if !other.isInEvent, other.missedEvents > 0 || !isFirstExchange { limit = min(limit, other.nextStart) }
+    }
+    if busyCount > 1, !isFirstExchange {
+      limit = min(limit, link.anchor + TimeSpan(nanoseconds: interval.nanoseconds / Int64(busyCount)))
     }
     return limit
   }

@@ -22,7 +22,7 @@ import Testing
   // MARK: - Timing
 
   @Test func anchorsAreExactlyOneIntervalApart() throws {
-    let pair = try Pair(world, interval: 24)
+    let pair = try Pair(world, interval: 24, clockErrors: (0, 0))
     pair.advance(.seconds(10))
     let starts = anchors(pair)
     #expect(starts.count > 340)
@@ -46,7 +46,7 @@ import Testing
   }
 
   @Test func latencySkipsEventsOnlyWhileThereIsNothingToSend() throws {
-    let pair = try Pair(world, latency: 4, timeout: 200)
+    let pair = try Pair(world, latency: 4, timeout: 200, clockErrors: (0, 0))
     recorder.entries.removeAll()
     pair.advance(.milliseconds(3_000))
     let answers = recorder.sent(by: pair.peripheral.controller.device)
@@ -337,7 +337,8 @@ import Testing
     #expect(fourth.metaEvents(LEConnectionComplete.self).count == 1)
     let before = pair.central.octetsReceived
     pair.advance(.seconds(2))
-    #expect(pair.central.octetsReceived - before > 100_000)
+    // The anchors of the other links end its events.
+    #expect(pair.central.octetsReceived - before > 40_000)
     for host in [pair.central, pair.peripheral, third, fourth] {
       #expect(host.events(DisconnectionComplete.self).isEmpty)
     }

@@ -87,11 +87,11 @@ import Testing
     #expect(try host.call(LEReadBufferSizeV2()).leACLDataPacketLength == 251)
     #expect(try host.call(ReadLocalVersionInformation()).companyIdentifier == 0xFFFF)
     #expect(try host.call(ReadLocalSupportedFeatures()).lmpFeatures == 0x60_0000_0000)
-    #expect(try host.call(LEReadMaximumDataLength()).supportedMaxTxTime == 2120)
+    #expect(try host.call(LEReadMaximumDataLength()).supportedMaxTxTime == 17_040)
     #expect(try host.call(LERand()).randomNumber != host.call(LERand()).randomNumber)
     let features = LEFeatures(rawValue: try host.call(LEReadLocalSupportedFeatures()).leFeatures)
     #expect(features.contains(.dataPacketLengthExtension))
-    #expect(!features.contains(.encryption))
+    #expect(features.isSuperset(of: [.encryption, .ping, .phy2M, .phyCoded, .connectionParametersRequest]))
     #expect(!features.contains(.extendedAdvertising))
   }
 
