@@ -25,7 +25,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     var peerAddress: DeviceAddress
     var request: ConnectionRequestData
     var usesAlgorithm2: Bool
-    /// The end of CONNECT_IND.
+    /// The end of CONNECT_IND or AUX_CONNECT_REQ.
     var start: Instant
     var maxTxOctets: UInt16
     var maxTxTime: UInt16

@@ -7,8 +7,8 @@ extension LEFeatures {
   /// Everything that this controller does.
   static let local: LEFeatures = [
     .encryption, .connectionParametersRequest, .extendedRejectIndication, .peripheralInitiatedFeaturesExchange, .ping,
-    .dataPacketLengthExtension, .phy2M, .phyCoded, .minimumNumberOfUsedChannels, .sleepClockAccuracyUpdates,
-    .extendedScannerFilterPolicies, .channelSelectionAlgorithm2,
+    .dataPacketLengthExtension, .llPrivacy, .phy2M, .phyCoded, .extendedAdvertising, .minimumNumberOfUsedChannels,
+    .sleepClockAccuracyUpdates, .extendedScannerFilterPolicies, .channelSelectionAlgorithm2,
   ]
 }
 

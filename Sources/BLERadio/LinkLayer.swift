@@ -29,6 +29,14 @@ enum LinkLayer {
   static let jitterAllowance = TimeSpan.microseconds(16)
   /// The delay between the end of CONNECT_IND and the earliest transmit window (4.5.3).
   static let transmitWindowDelay = TimeSpan.microseconds(1250)
+  /// That delay by the PDU that asked for the connection, and its PHY.
+  static func transmitWindowDelay(isAuxiliary: Bool, _ phy: AirPHY) -> TimeSpan {
+    guard isAuxiliary else { return transmitWindowDelay }
+    return phy == .leCoded ? .microseconds(3_750) : .microseconds(2_500)
+  }
+
+  /// T_MAFS, the least time between packets of one extended advertising event (4.1.2).
+  static let auxiliaryFrameSpace = TimeSpan.microseconds(300)
   /// The unit of window offsets and sizes, and of connection intervals.
   static let windowUnit = TimeSpan.microseconds(1250)
   /// Clock accuracy that all devices claim, and the code that CONNECT_IND has for it.

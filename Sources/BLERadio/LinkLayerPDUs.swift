@@ -16,6 +16,9 @@ struct AdvertisingPDUType: RawRepresentable, Hashable, Sendable {
   static let scanRsp = AdvertisingPDUType(rawValue: 4)
   static let connectInd = AdvertisingPDUType(rawValue: 5)
   static let advScanInd = AdvertisingPDUType(rawValue: 6)
+  /// On data channels AUX_ADV_IND, AUX_SCAN_RSP, AUX_SYNC_IND or AUX_CHAIN_IND.
+  static let advExtInd = AdvertisingPDUType(rawValue: 7)
+  static let auxConnectRsp = AdvertisingPDUType(rawValue: 8)
 }
 
 /// The header of an advertising PDU (Vol 6 Part B 2.3).
