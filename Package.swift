@@ -31,6 +31,8 @@ let package = Package(
   name: "swift-corebluetooth",
   products: [
     .library(name: "CoreBluetooth", targets: ["CoreBluetooth"]),
+    // For test targets only: it puts the program's time in the hands of its tests.
+    .library(name: "CoreBluetoothTesting", targets: ["CoreBluetoothTesting"]),
     .executable(name: "ble", targets: ["ble"]),
     // For the package in Benchmarks, and for nobody else: no promise is made about these.
     .library(
@@ -57,6 +59,11 @@ let package = Package(
       ["BLECore", "BLECrypto", "BLEHCI", "BLEGATT", "BLEHost", "BLERadio", "BLETransport", "BLEStore"]),
     layer("BLEProfile", ["BLECore"]),
     layer("CoreBluetooth", ["BLECore", "BLESystem"]),
+    // Counts what an app has under way, and puts its delays on virtual time.
+    .target(name: "CTestingHooks"),
+    layer(
+      "CoreBluetoothTesting",
+      ["BLECore", "BLEHCI", "BLEProfile", "BLERadio", "BLESystem", "CoreBluetooth", "CTestingHooks"]),
     .executableTarget(
       name: "ble",
       dependencies: [
@@ -91,6 +98,8 @@ let package = Package(
     tests("BLEProfileTests", ["BLECore", "BLEProfile"]),
     tests("ToolTests", ["BLECore", "BLEProfile", "BLESystem", "ble"]),
     tests("CoreBluetoothTests", ["BLECore", "BLESystem", "CoreBluetooth"]),
+    // What a user of the library has: its settings are not ours.
+    .testTarget(name: "CoreBluetoothTestingTests", dependencies: ["CoreBluetooth", "CoreBluetoothTesting"]),
     tests("EndToEndTests", []),
   ],
   swiftLanguageModes: [.v6]

@@ -100,7 +100,9 @@ final class Session: Sendable {
     for delivery in batch {
       guard let owner = inbox.withLock({ $0.owner }) else { return }
       switch delivery {
-      case .event(let event): owner.process(event)
+      case .event(let event):
+        owner.link.willDeliver(event)
+        owner.process(event)
       case .local(let action): action(owner)
       }
     }
