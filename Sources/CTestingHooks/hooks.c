@@ -14,6 +14,8 @@
 
 #define SWIFTCALL __attribute__((swiftcall))
 #define WORLDS_MAX 65536
+/// Midnight UTC on 1 January 2026, when worlds begin: the same date in each run.
+#define WALL_START 1767225600000000000
 
 // MARK: - What lies beneath
 
@@ -320,7 +322,7 @@ uint32_t ct_world_make(void) {
   world->is_alive = true;
   world->uptime = real_now(CLOCK_MONOTONIC);
   world->boottime = real_now(CLOCK_BOOTTIME);
-  world->wall = real_now(CLOCK_REALTIME);
+  world->wall = WALL_START;
   world->job_queue = real.queue_create("corebluetooth.testing.tasks", NULL);
   pthread_mutex_lock(&lock);
   uint32_t id = world_count + 1 < WORLDS_MAX ? ++world_count : 0;
@@ -507,20 +509,35 @@ void ct_enqueue_main(void *job) {
   if (!enqueue(MAIN_JOB, NULL, job, NULL, NULL)) real.async_f(real.main_queue, job, run_plain_main_job);
 }
 
-/// Where the code of Swift's Concurrency is.
-static uintptr_t concurrency_start, concurrency_end;
+/// Where the code is that gets a world's time from clock_gettime: Swift's Concurrency, for its clocks, and Foundation's
+/// essentials, for Date.
+static struct {
+  const char *name;
+  uintptr_t start, end;
+} readers[] = {{"libswift_Concurrency", 0, 0}, {"libFoundationEssentials", 0, 0}};
 
-static int find_concurrency(struct dl_phdr_info *info, size_t size, void *argument) {
+#define READER_COUNT (sizeof readers / sizeof readers[0])
+
+static int find_readers(struct dl_phdr_info *info, size_t size, void *argument) {
   (void)size;
   (void)argument;
-  if (!info->dlpi_name || !strstr(info->dlpi_name, "libswift_Concurrency")) return 0;
-  for (int index = 0; index < info->dlpi_phnum; index++) {
-    const ElfW(Phdr) *header = &info->dlpi_phdr[index];
-    if (header->p_type != PT_LOAD || !(header->p_flags & PF_X)) continue;
-    concurrency_start = info->dlpi_addr + header->p_vaddr;
-    concurrency_end = concurrency_start + header->p_memsz;
+  for (size_t reader = 0; reader < READER_COUNT; reader++) {
+    if (!info->dlpi_name || !strstr(info->dlpi_name, readers[reader].name)) continue;
+    for (int index = 0; index < info->dlpi_phnum; index++) {
+      const ElfW(Phdr) *header = &info->dlpi_phdr[index];
+      if (header->p_type != PT_LOAD || !(header->p_flags & PF_X)) continue;
+      readers[reader].start = info->dlpi_addr + header->p_vaddr;
+      readers[reader].end = readers[reader].start + header->p_memsz;
+    }
   }
-  return 1;
+  return 0;
+}
+
+static bool is_reader(uintptr_t caller) {
+  for (size_t reader = 0; reader < READER_COUNT; reader++) {
+    if (caller >= readers[reader].start && caller < readers[reader].end) return true;
+  }
+  return false;
 }
 
 const char *ct_install(void *executor, uintptr_t witness) {
@@ -533,7 +550,7 @@ const char *ct_install(void *executor, uintptr_t witness) {
   if (!job_run) return "swift_job_run";
   if (!enqueue_hook) return "swift_task_enqueueGlobal_hook";
   if (!main_hook) return "swift_task_getMainExecutor_hook";
-  dl_iterate_phdr(find_concurrency, NULL);
+  dl_iterate_phdr(find_readers, NULL);
   *enqueue_hook = (void *)enqueue_global;
   *main_hook = (void *)get_main_executor;
   return NULL;
@@ -659,14 +676,13 @@ EXPORT uint64_t dispatch_walltime(const struct timespec *when, int64_t delta) {
   return real.walltime(&time, delta);
 }
 
-/// The clocks of Swift's Concurrency read a world's time; everybody else's read the real one.
+/// The clocks of Swift's Concurrency, and Date, read a world's time; everybody else gets the real one.
 EXPORT int clock_gettime(clockid_t clock, struct timespec *time) {
   if (!real_clock_gettime) {
     real_clock_gettime = dlsym(RTLD_NEXT, "clock_gettime");
     if (!real_clock_gettime) return (int)syscall(SYS_clock_gettime, clock, time);
   }
-  uintptr_t caller = (uintptr_t)__builtin_return_address(0);
-  if (current && caller >= concurrency_start && caller < concurrency_end) {
+  if (current && is_reader((uintptr_t)__builtin_return_address(0))) {
     world_t *world = world_of(ct_current());
     if (world) {
       clock_tally++;

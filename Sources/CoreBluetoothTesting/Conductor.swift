@@ -57,6 +57,15 @@ final class Conductor: Sendable {
     ct_signal()
   }
 
+  /// The calling code is about to wait for `world`: if it works for another one, nobody waits for that now.
+  func turn(to world: WorldCore) {
+    let current = ct_current()
+    if current != 0, current != world.id {
+      state.withLock { $0.worlds.first { $0.id == current } }?.setLeft(true)
+    }
+    world.setLeft(false)
+  }
+
   private func delay(_ world: UInt32, _ at: Int64, _ item: OpaquePointer) {
     guard let core = state.withLock({ $0.worlds.first { $0.id == world } }) else { return ct_submit(item) }
     core.delay(until: at, item)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import BLECore
+import BLEProfile
 import BLERadio
 import BLESystem
 import CTestingHooks
@@ -29,7 +30,18 @@ public final class VirtualRadio: Sendable {
   public let speed: WorldSpeed
   let core: WorldCore
   let name: String
-  private let devices = Mutex<[String: SteppedDevice]>([:])
+  /// What has happened.
+  public let timeline: Timeline
+  let surroundings: Surroundings
+  private let state = Mutex(State())
+
+  private struct State {
+    var devices: [String: SteppedDevice] = [:]
+    var switchedOff: Set<String> = []
+    var profiles: [String: PlayedProfile] = [:]
+    /// What plays a device for as long as the world is there.
+    var residents: [any Sendable] = []
+  }
 
   private static let count = Atomic<UInt64>(0)
 
@@ -38,22 +50,30 @@ public final class VirtualRadio: Sendable {
   /// - Parameters:
   ///   - seed: nil: `COREBLUETOOTH_SEED` of the environment, else 1.
   ///   - speed: how time passes.
+  ///   - recording: what its ``timeline`` is to have.
   /// - Throws: ``VirtualTimeRefusal`` where virtual time cannot be had; the first world of a process tries it.
-  public init(seed: UInt64? = nil, speed: WorldSpeed = .virtual) async throws {
+  public init(
+    seed: UInt64? = nil, speed: WorldSpeed = .virtual, recording: Recording = .all
+  ) async throws {
     let seed = seed ?? Self.environmentSeed() ?? 1
     self.seed = seed
     self.speed = speed
     if speed == .virtual, let refusal = Conductor.shared.refusal() { throw refusal }
     name = "world\(Self.count.wrappingAdd(1, ordering: .relaxed).newValue)"
     let activity = ActivityCounter()
-    var watch = SteppedRadio.Watch()
-    watch.handedOver = { _, count in activity.add(count) }
-    watch.workArrived = { ct_signal() }
-    let radio = SteppedRadio(seed: seed, watch: watch)
+    let recorder = Recorder(recording)
+    let radio = SteppedRadio(seed: seed, watch: recorder.watch(activity))
     let replay = Self.replayLine(seed, speed)
     core = WorldCore(
       id: speed == .virtual ? ct_world_make() : 0, radio: radio, speed: speed, activity: activity
-    ) { Log.line("CoreBluetoothTesting: \($0) [\(replay)]") }
+    ) {
+      recorder.add(.note($0), "")
+      Log.line("CoreBluetoothTesting: \($0) [\(replay)]")
+    }
+    timeline = recorder.timeline
+    surroundings = Surroundings(radio)
+    recorder.attach(core, surroundings)
+    core.keep(recorder)
     Conductor.shared.add(core)
     // From here on the test is counted.
     await core.wait(until: .zero)
@@ -79,23 +99,130 @@ public final class VirtualRadio: Sendable {
 extension VirtualRadio {
   /// The device of that name; it is made, switched on, with the first call.
   public func device(_ name: String) -> VirtualDevice {
-    let device = devices.withLock { devices in
-      if let known = devices[name] { return known }
-      let number = devices.count + 1
+    VirtualDevice(world: self, device: steppedDevice(name))
+  }
+
+  private func steppedDevice(_ name: String) -> SteppedDevice {
+    state.withLock { state in
+      if let known = state.devices[name] { return known }
+      let number = state.devices.count + 1
       let made = SteppedDevice(
         name, spec: "virtual:\(self.name)/\(number)/\(name)", on: core.radio, number: number, seed: seed,
-        controllerChanged: { _ in })
+        controllerChanged: { [surroundings] in surroundings.controllerChanged(name, $0) })
       guard let made else {
         preconditionFailure("device \(name): the cipher of the system's libcrypto fails")  // own misuse
       }
-      devices[name] = made
+      state.devices[name] = made
       return made
     }
-    return VirtualDevice(world: self, device: device)
+  }
+
+  /// Places a device that an app of the test's plays: `make` is run on it, and what it returns lives as long as the
+  /// world. Such a small peripheral or central is a Core Bluetooth app like any other.
+  @discardableResult
+  public func place(
+    _ name: String, at position: Position? = nil, _ make: () throws -> some Sendable
+  ) rethrows -> VirtualDevice {
+    let device = device(name)
+    if let position { device.move(to: position) }
+    let resident = try device.run(make)
+    state.withLock { $0.residents.append(resident) }
+    return device
+  }
+
+  /// Places a device that plays a profile (`docs/profiles.md`), given as JSON.
+  ///
+  /// - Parameter name: the device's; nil: the profile's.
+  /// - Throws: what is wrong with the profile, as `line:column: text`.
+  @discardableResult
+  public func place(profile json: String, named name: String? = nil, at position: Position? = nil) throws
+    -> VirtualDevice
+  {
+    let profile = try Profile(parsing: Array(json.utf8))
+    let device = device(name ?? profile.name)
+    if let position { device.move(to: position) }
+    play(profile, on: device.device)
+    return device
+  }
+
+  /// Places a device that plays the profile in the file at `path`, such as `Examples/Profiles/heart-rate-sensor.json`.
+  ///
+  /// - Throws: what is wrong with the profile, as `line:column: text`, or that the file cannot be read.
+  @discardableResult
+  public func place(profileFile path: String, named name: String? = nil, at position: Position? = nil) throws
+    -> VirtualDevice
+  {
+    try place(profile: String(contentsOfFile: path, encoding: .utf8), named: name, at: position)
+  }
+
+  func play(_ profile: Profile, on device: SteppedDevice) {
+    state.withLock { state in
+      if let playing = state.profiles[device.name] { return playing.change(to: profile) }
+      state.profiles[device.name] = PlayedProfile.play(profile, on: device, core.radio)
+    }
+  }
+
+  func isOn(_ device: SteppedDevice) -> Bool { state.withLock { !$0.switchedOff.contains(device.name) } }
+
+  func setSwitch(_ isOn: Bool, _ device: SteppedDevice) {
+    state.withLock { state in
+      if isOn { state.switchedOff.remove(device.name) } else { state.switchedOff.insert(device.name) }
+    }
   }
 }
 
+// MARK: - Faults
+
+extension VirtualRadio {
+  /// Has each packet arrive damaged with this probability, from 0 to 1, between all devices that have no loss of their
+  /// own.
+  public func losePackets(_ probability: Double) {
+    change("loses \(probability) of all packets", nil) { $0.setLoss(probability) }
+  }
+
+  /// The same between two devices; nil: as between all.
+  public func losePackets(_ probability: Double?, between a: VirtualDevice, and b: VirtualDevice) {
+    let text = "loses \(probability.map { "\($0)" } ?? "as usual") of the packets between \(a.name) and \(b.name)"
+    change(text, nil) { $0.setLoss(probability, a.name, b.name) }
+  }
+
+  /// Lets nothing pass between two devices, until ``restoreLink(between:and:)``. A connection they have ends with its
+  /// supervision timeout.
+  public func cutLink(between a: VirtualDevice, and b: VirtualDevice) {
+    change("nothing passes between \(a.name) and \(b.name)", nil) { $0.setCut(true, a.name, b.name) }
+  }
+
+  /// Ends ``cutLink(between:and:)``.
+  public func restoreLink(between a: VirtualDevice, and b: VirtualDevice) {
+    change("packets pass between \(a.name) and \(b.name) again", nil) { $0.setCut(false, a.name, b.name) }
+  }
+
+  /// Changes the surroundings at the present instant, and says so in the timeline.
+  func change(_ text: String, _ device: SteppedDevice?, _ body: @escaping @Sendable (Surroundings) -> Void) {
+    note(text, device)
+    core.radio.execute { [surroundings] in body(surroundings) }
+  }
+
+  func note(_ text: String, _ device: SteppedDevice?) { timeline.add(.fault(text), device?.name ?? "", at: core.now) }
+}
+
 // MARK: - Time
+
+// MARK: - Recording
+
+/// What a world's timeline has besides faults and notes.
+public struct Recording: OptionSet, Sendable {
+  public let rawValue: Int
+  public init(rawValue: Int) { self.rawValue = rawValue }
+
+  /// Calls of apps, and what they are told.
+  public static let apps = Recording(rawValue: 1)
+  /// Packets between hosts and controllers.
+  public static let hci = Recording(rawValue: 2)
+  /// Packets on air.
+  public static let air = Recording(rawValue: 4)
+  public static let all: Recording = [.apps, .hci, .air]
+}
 
 /// Something did not come about in time.
 public struct WorldTimeout: Error, CustomStringConvertible, Sendable {
@@ -111,6 +238,9 @@ extension VirtualRadio {
     await core.wait(until: Instant(nanoseconds: core.now.nanoseconds + max(0, span.nanosecondCount)))
   }
 
+  /// Lets time pass until `time` since the beginning; nothing if that has passed.
+  public func advance(to time: Duration) async { await core.wait(until: Instant(nanoseconds: time.nanosecondCount)) }
+
   /// Lets time pass until `condition` holds. It is looked at after everything that apps are told, and ten times a second
   /// of the world's time.
   ///
@@ -124,14 +254,16 @@ extension VirtualRadio {
       if try condition() { return }
       guard core.now < end, !core.isEnded else {
         throw WorldTimeout(
-          description:
-            "the condition did not come to hold within \(timeout), at \(now) of the world's time; \(replayLine)")
+          description: "the condition did not come to hold within \(timeout), at \(now) of the world's time; "
+            + replayLine + timeline.tail(Self.tailCount).map { "\n  \($0)" }.joined())
       }
       await core.wait(until: min(end, core.now + Self.lookPeriod), activity: activity)
     }
   }
 
   private static let lookPeriod = TimeSpan.milliseconds(100)
+  /// So many of the last entries a failure shows.
+  private static let tailCount = 12
 
   /// Keeps time from passing, for what virtual time cannot see: until ``Hold/release()``, or the last reference to it.
   public func hold() -> Hold { Hold(core) }

@@ -34,12 +34,18 @@ final class WorldCore: @unchecked Sendable {
   private struct Waiter {
     var until: Int64
     var activity: UInt64?
+    var id: UInt64 = 0
     var continuation: CheckedContinuation<Void, Never>
   }
 
   private struct Shared {
     var waiters: [Waiter] = []
     var isEnded = false
+    var lastWaiter: UInt64 = 0
+    /// The test has turned to another world: time waits until it comes back.
+    var isLeft = false
+    /// Waiters that were cancelled before they had begun.
+    var cancelled: Set<UInt64> = []
   }
 
   /// Of the hooks; 0 in a world that is not virtual.
@@ -56,6 +62,10 @@ final class WorldCore: @unchecked Sendable {
   private var hasStalled = false
   private var guardian = Guardian()
   private var start: Int64 = 0
+  /// What lives as long as the world does.
+  private let kept = Mutex<[any Sendable]>([])
+  /// Held during a turn: when the world ends, its parts end on another thread.
+  private let turning = Mutex(())
 
   /// Events fired in one turn, so that other worlds get theirs.
   private static let eventsPerTurn = 4096
@@ -80,12 +90,15 @@ final class WorldCore: @unchecked Sendable {
 
   // MARK: - Any thread
 
+  func keep(_ object: any Sendable) { kept.withLock { $0.append(object) } }
+
   func end() {
     let waiters = shared.withLock { shared in
       shared.isEnded = true
       defer { shared.waiters = [] }
       return shared.waiters
     }
+    if !radio.isOnLoop { turning.withLock { _ in } }
     radio.stop()
     Conductor.shared.remove(self)
     if id != 0 { ct_world_end(id) }
@@ -93,16 +106,62 @@ final class WorldCore: @unchecked Sendable {
   }
 
   /// Waits for the time `until`; with `activity` at most for that, and for something to be delivered to an app after that
-  /// many deliveries.
+  /// many deliveries. Whoever was not counted before, as a test is not that makes its first world, is counted afterwards.
   func wait(until: Instant, activity: UInt64? = nil) async {
+    Conductor.shared.turn(to: self)
+    await waitOnce(until: until.nanoseconds, activity)
+    // A task that is resumed before it was suspended just goes on, on a thread that nobody counts.
+    var attempts = 0
+    while id != 0, ct_current() != id, !isEnded {
+      guard attempts < Self.attemptsMax else {
+        return report("a test goes on where virtual time cannot see it: on an executor or a thread of its own")
+      }
+      attempts += 1
+      await waitOnce(until: 0, nil)
+    }
+  }
+
+  private static let attemptsMax = 1000
+
+  private func waitOnce(until: Int64, _ activity: UInt64?) async {
     await withCheckedContinuation { continuation in
       let isEnded = shared.withLock { shared in
         guard !shared.isEnded else { return true }
-        shared.waiters.append(Waiter(until: until.nanoseconds, activity: activity, continuation: continuation))
+        shared.waiters.append(Waiter(until: until, activity: activity, continuation: continuation))
         return false
       }
       if isEnded { continuation.resume() } else { ct_signal() }
     }
+  }
+
+  /// The calling code waits for this world, or for another one.
+  func setLeft(_ isLeft: Bool) { shared.withLock { $0.isLeft = isLeft } }
+
+  /// Waits for the time `until`; throws when the task is cancelled.
+  func sleep(until: Instant) async throws {
+    let id = shared.withLock { shared in
+      shared.lastWaiter += 1
+      return shared.lastWaiter
+    }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isOver = shared.withLock { shared in
+          guard !shared.isEnded, shared.cancelled.remove(id) == nil else { return true }
+          shared.waiters.append(Waiter(until: until.nanoseconds, id: id, continuation: continuation))
+          return false
+        }
+        if isOver { continuation.resume() } else { ct_signal() }
+      }
+    } onCancel: {
+      let waiter = shared.withLock { shared -> Waiter? in
+        if let index = shared.waiters.firstIndex(where: { $0.id == id }) { return shared.waiters.remove(at: index) }
+        shared.cancelled.insert(id)
+        return nil
+      }
+      waiter?.continuation.resume()
+    }
+    shared.withLock { _ = $0.cancelled.remove(id) }
+    try Task.checkCancellation()
   }
 
   /// Has an app's delay end at `at`.
@@ -122,7 +181,9 @@ final class WorldCore: @unchecked Sendable {
     ct_submit(item.pointer)
   }
 
-  func turn() -> Turn {
+  func turn() -> Turn { turning.withLock { _ in isEnded ? .idle : oneTurn() } }
+
+  private func oneTurn() -> Turn {
     let before = ct_enter(id)
     defer { _ = ct_enter(before) }
     return radio.drive {
@@ -141,11 +202,7 @@ final class WorldCore: @unchecked Sendable {
       return .moved
     }
     if let waiter = takeDueWaiter() {
-      let before = ct_count(id).submitted
       waiter.continuation.resume()
-      if ct_count(id).submitted == before, !isEnded {
-        report("a test goes on where virtual time cannot see it: on an executor or a thread of its own")
-      }
       return .moved
     }
     if guardian.mustLook, !guardian.looksQuiet(isStillIdle: { !ct_is_busy(id) && !radio.hasWork }, report) {
@@ -158,16 +215,19 @@ final class WorldCore: @unchecked Sendable {
   private func advance() -> Turn {
     let limit = nextLimit()
     guard let limit else { return .idle }
+    let before = activity.value
     for _ in 0..<Self.eventsPerTurn {
-      guard let next = radio.simulator.nextEventTime, next <= limit.time else {
-        guard limit.isAsked else { return stall() }
+      let next = radio.simulator.nextEventTime
+      guard let next, next <= limit.time else {
+        guard limit.isAsked else { return next == nil ? .idle : stall() }
         radio.simulator.run(until: limit.time)
         setNow(radio.simulator.now)
         return .moved
       }
       if next != radio.simulator.now { setNow(next) }
       radio.step()
-      if ct_is_busy(id) || radio.hasWork { return .moved }
+      // An app that was told something may be done with it already.
+      if activity.value != before || ct_is_busy(id) || radio.hasWork { return .moved }
     }
     return .moved
   }
@@ -182,6 +242,7 @@ final class WorldCore: @unchecked Sendable {
     if let until = shared.withLock({ $0.waiters.lazy.map(\.until).min() }) {
       return (Instant(nanoseconds: until), true)
     }
+    if shared.withLock({ $0.isLeft }) { return nil }
     let count = activity.value
     if count != lastActivity {
       lastActivity = count
@@ -212,24 +273,25 @@ final class WorldCore: @unchecked Sendable {
 
   // MARK: - What does not end
 
-  private static let overtakeAfter: Int64 = 100_000_000
-  private static let beginWithin: Int64 = 1_000_000_000
-  private static let excuseAfter: Int64 = 2_000_000_000
+  /// How long an item may be asleep before others go on beside it, or without it; and the same for one that its queue has
+  /// not begun, as when the main thread does not serve the main queue.
+  private static let patience: (begun: (beside: Int64, without: Int64), waiting: (beside: Int64, without: Int64)) = (
+    (100_000_000, 2_000_000_000), (5_000_000_000, 20_000_000_000)
+  )
   private static let look: Int64 = 20_000_000
 
-  /// Something of an app runs. If it waits, it may wait for what waits behind it, or for what time is to bring.
+  /// Something of an app runs. If it waits, it may wait for what waits behind it, or for what time is to bring. As long as
+  /// anything in the process runs, another test maybe, that may be what it waits for.
   private func watchBusy() -> Turn {
     guardian.noteActivity()
     let counts = ct_count(id)
     guard counts.running > 0 else { return .idle }
     let age = Self.wallClock() - counts.since
-    let hasBegun = counts.thread != 0
-    guard age > (hasBegun ? Self.overtakeAfter : Self.beginWithin), !hasBegun || ct_is_asleep(counts.thread) else {
-      return .wait(Self.look)
-    }
+    let limits = counts.thread != 0 ? Self.patience.begun : Self.patience.waiting
+    guard age > limits.beside, ct_is_quiet(0) else { return .wait(Self.look) }
     if counts.waiting > 0 {
       _ = ct_overtake(id)
-    } else if age > Self.excuseAfter {
+    } else if age > limits.without {
       let count = ct_excuse(id)
       report(
         "\(count) block\(count == 1 ? "" : "s") of an app did not end for \(age / 1_000_000) ms, asleep in a call; "
