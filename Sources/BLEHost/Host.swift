@@ -15,7 +15,7 @@ import BLESMP
 /// Plain values and lists, during whose access nobody is called, are exempt from checks of exclusive access.
 public final class Host: HCIReceiver {
   public private(set) var info = ControllerInfo()
-  public weak var owner: (any HostOwner)?
+  public weak var owner: (any HostOwner)? { didSet { hasOwner = owner != nil } }
   /// The one local database, shared by all links.
   public let database = AttributeDatabase()
 
@@ -47,6 +47,10 @@ public final class Host: HCIReceiver {
   @exclusivity(unchecked) private var dirty: [Connection] = []
   @exclusivity(unchecked) private var events: [HostEvent] = []
   @exclusivity(unchecked) private var isPumping = false
+  /// `owner` as the pump sees it, which looks the weak reference up once.
+  @exclusivity(unchecked) private(set) var hasOwner = false
+  /// The reported links in order of their handles.
+  @exclusivity(unchecked) public private(set) var links: [Connection] = []
 
   public init(transport: any HCITransport, scheduler: any Scheduler, configuration: HostConfiguration) {
     self.transport = transport
@@ -153,8 +157,14 @@ public final class Host: HCIReceiver {
     return result
   }
 
-  public var links: [Connection] {
-    connections.values.filter(\.isReported).sorted { $0.handle < $1.handle }
+  /// Runs `body`, which calls the verbs; what comes of them all moves at its end.
+  public func gather(_ body: () -> Void) {
+    guard !isPumping else { return body() }
+    isPumping = true
+    body()
+    isPumping = false
+    commands.now = scheduler.now
+    pump()
   }
 
   /// Notes the time of a call; false if the host does not run.
@@ -209,6 +219,7 @@ public final class Host: HCIReceiver {
     if case .failed = state { return }
     state = .failed
     connections.removeAll()
+    links.removeAll()
     dirty.removeAll()
     events.append(.failed(error))
   }
@@ -223,12 +234,13 @@ public final class Host: HCIReceiver {
   private func pump() {
     guard !isPumping else { return }
     isPumping = true
+    let owner = owner
     repeat {
       takeCommandOutcomes()
       settleRadio()
-      while let connection = dirty.popLast() { drain(connection) }
+      while let connection = dirty.popLast() { drain(connection, owner) }
       send()
-      deliverEvents()
+      deliverEvents(owner)
     } while !events.isEmpty || !dirty.isEmpty || commands.hasCompletions
     isPumping = false
     armTimer()
@@ -259,10 +271,11 @@ public final class Host: HCIReceiver {
 
   private var isFailed: Bool { if case .failed = state { true } else { false } }
 
-  private func deliverEvents() {
+  private func deliverEvents(_ owner: (any HostOwner)?) {
+    guard !events.isEmpty else { return }
     var index = 0
     while index < events.count {
-      owner?.host(self, did: events[index])
+      if hasOwner { owner?.host(self, did: events[index]) }
       index += 1
     }
     events.removeAll(keepingCapacity: true)
@@ -368,6 +381,7 @@ public final class Host: HCIReceiver {
   func remove(_ handle: ConnectionHandle) -> Connection? {
     guard let connection = connections.removeValue(forKey: handle) else { return nil }
     acl.disconnect(handle)
+    links.removeAll { $0 === connection }
     dirty.removeAll { $0 === connection }
     return connection
   }
@@ -377,6 +391,7 @@ public final class Host: HCIReceiver {
     connection.reportDeadline = nil
     guard !connection.isReported else { return }
     connection.isReported = true
+    links.insert(connection, at: links.firstIndex { $0.handle > connection.handle } ?? links.count)
     post(.connected(connection))
     touch(connection)
   }

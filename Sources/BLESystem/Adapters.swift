@@ -82,6 +82,7 @@ final class NoAdapterLink: SystemLink {
   }
 
   func send(_ request: SystemRequest) {}
+  func expectAnswer() {}
   func close() {}
 }
 
@@ -182,7 +183,7 @@ final class AdapterPool: Sendable {
     _ spec: AdapterSpec, _ identity: PeerIdentity, _ configuration: HostConfiguration, _ capture: String?,
     open: @escaping @Sendable (EventLoop, @escaping (Result<any HCITransport, HCITransportError>) -> Void) -> Void
   ) -> LocalAdapter? {
-    guard let loop = EventLoop(name: "ble \(spec)") else { return nil }
+    guard let loop = EventLoop(name: "ble \(spec)", lendsTurns: true) else { return nil }
     return LocalAdapter(loop: loop, ownsLoop: true, identity: identity) { replica in
       let file = openCapture(capture, loop)
       return BluetoothSystem(
@@ -263,7 +264,7 @@ final class VirtualRadioLoop: @unchecked Sendable {
   private var addresses: [String: BDAddress] = [:]
 
   init?() {
-    guard let loop = EventLoop(name: "ble virtual") else { return nil }
+    guard let loop = EventLoop(name: "ble virtual", lendsTurns: true) else { return nil }
     self.loop = loop
   }
 
@@ -308,6 +309,8 @@ final class VirtualRadioLoop: @unchecked Sendable {
 protocol AdapterLoop: AnyObject, Sendable {
   /// Runs `work` there, in the order of the calls; dropped after ``stop()``. On any thread.
   func execute(_ work: @escaping @Sendable () -> Void)
+  /// The same; where nothing else happens there, it may be done by the calling thread.
+  func executeHere(_ work: @escaping @Sendable () -> Void)
   /// Whether the calling code runs there.
   var isOnLoop: Bool { get }
   func stop()
@@ -378,6 +381,7 @@ final class LocalSystemLink: SystemLink, @unchecked Sendable {
 
   private let adapter: LocalAdapter
   private let mailbox = Mutex(Mailbox())
+  private let expectsAnswer = Atomic(false)
   /// Only on the loop.
   private final class Session: @unchecked Sendable { var id: SessionID? }
   private let session = Session()
@@ -398,8 +402,15 @@ final class LocalSystemLink: SystemLink, @unchecked Sendable {
       mailbox.requests.append(request)
       return mailbox.requests.count == 1
     }
-    if mustWake { adapter.loop.execute { [weak self] in self?.drain() } }
+    guard mustWake else { return }
+    if expectsAnswer.exchange(false, ordering: .relaxed) {
+      adapter.loop.executeHere { [weak self] in self?.drain() }
+    } else {
+      adapter.loop.execute { [weak self] in self?.drain() }
+    }
   }
+
+  func expectAnswer() { expectsAnswer.store(true, ordering: .relaxed) }
 
   private func drain() {
     let requests = mailbox.withLock { mailbox in
@@ -407,7 +418,7 @@ final class LocalSystemLink: SystemLink, @unchecked Sendable {
       return mailbox.requests
     }
     guard let id = session.id, let system = adapter.system else { return }
-    for request in requests { system.handle(request, of: id) }
+    system.handle(requests, of: id)
   }
 
   func close() {

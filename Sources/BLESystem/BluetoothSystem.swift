@@ -348,7 +348,11 @@ final class BluetoothSystem: HostOwner {
   }
 
   func post(_ event: SystemEvent, to session: ClientSession) {
-    if session.pending.isEmpty { talking.append(session) }
+    if session.pending.isEmpty {
+      talking.append(session)
+    } else if session.pending[session.pending.count - 1].absorb(event) {
+      return
+    }
     session.pending.append(event)
   }
 
@@ -371,6 +375,17 @@ final class BluetoothSystem: HostOwner {
       swap(&batch, &session.pending)
       session.handler(batch)
       session.takeBack(&batch)
+    }
+  }
+
+  /// One session's requests in order; what comes of them moves when all have been taken.
+  func handle(_ requests: [SystemRequest], of id: SessionID) {
+    guard requests.count > 1, let host else {
+      for request in requests { handle(request, of: id) }
+      return
+    }
+    host.gather {
+      for request in requests { handle(request, of: id) }
     }
   }
 

@@ -127,7 +127,9 @@ public final class SteppedRadio: @unchecked Sendable {
   }
 }
 
-extension SteppedRadio: AdapterLoop {}
+extension SteppedRadio: AdapterLoop {
+  func executeHere(_ work: @escaping @Sendable () -> Void) { execute(work) }
+}
 
 /// What a simulated peer does with requests instead of answering them as its app would.
 public struct RequestRule: Sendable {
@@ -286,6 +288,7 @@ private final class SteppedLink: SystemLink, @unchecked Sendable {
     inner.send(request)
   }
 
+  func expectAnswer() {}
   func close() { inner.close() }
   func willDeliver(_ event: SystemEvent) { watch.delivered(name, event) }
 }
