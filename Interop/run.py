@@ -140,7 +140,8 @@ class Bench:
     def radio(self):
         """Our radio: where it listens for us, and for the foreign stack."""
         path = self.folder / f'{self.scenario}.radio'
-        sim = self.ble('sim', '--listen', f'unix:{path}', '--listen', 'tcp:127.0.0.1:0')
+        air = self.arguments.captures / f'interop-{self.scenario}-{self.count + 1}-air.pcap'
+        sim = self.ble('sim', '--listen', f'unix:{path}', '--listen', 'tcp:127.0.0.1:0', '--air-capture', str(air))
         addresses = [sim.wait_for('listening')['address'] for _ in range(2)]
         tcp = next(address for address in addresses if address.startswith('tcp:'))
         return f'unix:{path}', 'tcp-client:' + tcp.removeprefix('tcp:')

@@ -145,6 +145,14 @@ stage_tshark() {
   # shellcheck disable=SC2086
   once tshark Interop/check_capture.sh $captures
   tail -n 1 "$logs/tshark.log"
+  captures=$(find "$CAPTURE_DIR" -name '*-air.pcap' -size +24c | sort)
+  if [ -z "$captures" ]; then
+    fail "tshark: no capture of the air was left by the stage interop"
+    return
+  fi
+  # shellcheck disable=SC2086
+  once tshark-air Interop/check_air.sh $captures
+  tail -n 1 "$logs/tshark-air.log"
 }
 
 # What notifications cost on the heap, counted exactly, against Benchmarks/Thresholds.

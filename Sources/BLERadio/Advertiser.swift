@@ -3,22 +3,29 @@
 import BLECore
 import BLEHCI
 
-/// The Advertising State with legacy PDUs (Vol 6 Part B 4.4.2).
+/// The Advertising State of one advertising set, or of the legacy commands (Vol 6 Part B 4.4.2).
 ///
-/// In each advertising event the PDU is sent on every used channel in turn; where requests are allowed the advertiser
-/// listens T_IFS after it. Events are advInterval + advDelay apart, advDelay being random in 0-10 ms.
+/// With legacy PDUs the PDU is sent on every used channel in turn; where requests are allowed the advertiser listens T_IFS
+/// after it. With extended ones ADV_EXT_IND is, and then comes what it points to; see `AuxiliaryAdvertising.swift`. Events
+/// are advInterval + advDelay apart, advDelay being random in 0-10 ms.
 final class Advertiser: SimulatorEventHandler, AirUser {
-  /// LE Set Advertising Parameters, as far as it was valid.
+  /// What to send, as far as it was valid.
   struct Parameters: Hashable {
+    var properties: AdvertisingEventProperties = [.connectable, .scannable, .legacy]
     var interval = AdvertisingInterval(rawValue: 0x0800)
-    var type = AdvertisingType.connectable
     var ownAddressType = AddressType.publicDevice
     var peer = DeviceAddress(.zero, type: .publicDevice)
     var channels = AdvertisingChannelMap.all
     var filterPolicy = AdvertisingFilterPolicy.all
+    /// dBm.
+    var txPower = VirtualController.txPower
+    var primaryPHY = AirPHY.le1M
+    var secondaryPHY = AirPHY.le1M
+    var sid: UInt8 = 0
+    var notifiesScanRequests = false
   }
 
-  private enum Phase: Hashable {
+  enum Phase: Hashable {
     case off
     /// Between events.
     case asleep
@@ -29,36 +36,72 @@ final class Advertiser: SimulatorEventHandler, AirUser {
     /// T_IFS before the scan response.
     case responding
     case sendingResponse
+    /// Before a packet on a data channel.
+    case beforeAuxiliary(Auxiliary)
+    case sendingAuxiliary(Auxiliary)
+    /// For a request on a data channel.
+    case listeningAuxiliary
   }
 
+  /// Packets on data channels.
+  enum Auxiliary: Hashable {
+    case advertisement
+    case chain
+    case scanResponse
+    case connectResponse(ConnectionAttempt)
+  }
+
+  /// A request that is being answered.
+  struct ConnectionAttempt: Hashable {
+    var initiator: DeviceAddress
+    var request: ConnectionRequestData
+    /// When its last bit was in.
+    var end: Instant
+  }
+
+  /// The set's number; nil: that of the legacy commands.
+  let handle: UInt8?
   var parameters = Parameters()
   var data: [UInt8] = []
   var scanResponse: [UInt8] = []
+  /// Data is being put together from fragments.
+  var fragments: [UInt8]?
+  var responseFragments: [UInt8]?
+  /// DID of the data.
+  var dataIdentifier: UInt16 = 0
+  /// LE Set Advertising Set Random Address.
+  var randomAddress: BDAddress?
 
-  private unowned let controller: VirtualController
-  private let world: RadioWorld
+  unowned let controller: VirtualController
+  let world: RadioWorld
   private var event: SimulatorEvent?
-  private var endpoint: EndpointID?
-  private var delays: SeededGenerator
-  private var phase = Phase.off
-  private var address = DeviceAddress(.zero, type: .publicDevice)
-  private var channel: UInt8 = 37
+  private(set) var endpoint: EndpointID?
+  var random: SeededGenerator
+  var phase = Phase.off
+  private(set) var address = DeviceAddress(.zero, type: .publicDevice)
+  private(set) var channel: UInt8 = 37
   private var eventStart = Instant.zero
-  /// When high duty cycle directed advertising ends by itself.
+  /// When it ends by itself.
   private var deadline: Instant?
-  private var writer = ByteWriter(capacity: LinkLayer.pduCountMax)
+  private var eventsMax: UInt8 = 0
+  private(set) var eventCount = 0
+  var writer = ByteWriter(capacity: LinkLayer.pduCountMax)
+  /// Where the current event's packets on data channels are.
+  var auxiliary = AuxiliaryTrain()
 
   /// 1.28 s (4.4.2.4.3).
-  private static let highDutyCycleDuration = TimeSpan.microseconds(1_280_000)
+  static let highDutyCycleDuration = TimeSpan.microseconds(1_280_000)
   private static let highDutyCycleInterval = TimeSpan.microseconds(3_750)
   private static let delayMax: UInt64 = 10_000
   /// How long to wait for the radio before trying again.
   private static let retryInterval = TimeSpan.microseconds(500)
 
-  init(controller: VirtualController, world: RadioWorld, device: RadioDeviceID) {
+  init(controller: VirtualController, world: RadioWorld, device: RadioDeviceID, handle: UInt8? = nil) {
     self.controller = controller
     self.world = world
-    delays = world.generator(device, .advertisingDelay)
+    self.handle = handle
+    random = world.generator(device, .advertisingDelay)
+    if let handle { random = SeededGenerator(seed: random.next(), purpose: UInt64(handle) + 1) }
     event = world.simulator.makeEvent(self)
     endpoint = world.makeEndpoint(self, device)
   }
@@ -68,24 +111,32 @@ final class Advertiser: SimulatorEventHandler, AirUser {
     if let endpoint { world.release(endpoint) }
   }
 
-  private var now: Instant { world.simulator.now }
+  var now: Instant { world.simulator.now }
   var isOn: Bool { phase != .off }
-
-  /// Whether CONNECT_IND is answered.
-  var isConnectable: Bool {
-    parameters.type == .connectable || isDirected
+  var user: VirtualController.RadioUser { .advertiser(handle) }
+  var isLegacy: Bool { parameters.properties.contains(.legacy) }
+  /// Whether connect requests are answered.
+  var isConnectable: Bool { parameters.properties.contains(.connectable) }
+  var isScannable: Bool { parameters.properties.contains(.scannable) }
+  var isDirected: Bool { parameters.properties.contains(.directed) }
+  var isHighDutyCycle: Bool { parameters.properties.contains(.highDutyCycleDirected) }
+  /// How much weaker than the device can it sends.
+  var reduction: Decibels {
+    Decibels(hundredths: max(0, Int32(VirtualController.txPower) - Int32(parameters.txPower)) * 100)
   }
 
-  private var isDirected: Bool {
-    parameters.type == .directedHighDutyCycle || parameters.type == .directedLowDutyCycle
-  }
-
-  private var isScannable: Bool { parameters.type == .connectable || parameters.type == .scannable }
+  // MARK: - From the controller
 
   /// Starts with the first event at once.
-  func start(address: DeviceAddress) {
+  ///
+  /// - Parameters:
+  ///   - duration: zero: until stopped.
+  ///   - eventsMax: 0: any number of events.
+  func start(address: DeviceAddress, duration: TimeSpan = .zero, eventsMax: UInt8 = 0) {
     self.address = address
-    deadline = parameters.type == .directedHighDutyCycle ? now + Self.highDutyCycleDuration : nil
+    self.eventsMax = eventsMax
+    eventCount = 0
+    deadline = duration > .zero ? now + duration : nil
     phase = .asleep
     world.register(self)
     arm(at: now)
@@ -96,135 +147,164 @@ final class Advertiser: SimulatorEventHandler, AirUser {
     world.unregister(self)
     if let event { world.simulator.disarm(event) }
     if let endpoint { world.ignore(endpoint) }
-    controller.releaseRadio(.advertiser)
+    controller.releaseRadio(user)
   }
+
+  /// The address changes from the next event on.
+  func setAddress(_ address: DeviceAddress) { self.address = address }
 
   /// The next event is at `instant`.
-  func hurry(to instant: Instant) {
-    if phase == .asleep { arm(at: instant) }
-  }
+  func hurry(to instant: Instant) { if phase == .asleep { arm(at: instant) } }
 
   /// A connection event takes the radio: the rest of this advertising event is dropped.
-  func preempt() {
-    switch phase {
-    case .off, .asleep: return
-    case .betweenChannels, .advertising, .listening, .responding, .sendingResponse: endEvent()
-    }
-  }
+  func preempt() { if phase != .off, phase != .asleep { endEvent() } }
 
   // MARK: - Events
 
   func handleEvent(_ argument: UInt32) {
     switch phase {
-    case .off, .advertising, .sendingResponse: break
+    case .off, .advertising, .sendingResponse, .sendingAuxiliary: break
     case .asleep: beginEvent()
     case .betweenChannels: advertise()
     case .responding: respond()
-    case .listening:
-      if let endpoint, let end = world.receptionEnd(endpoint) {
-        arm(at: end + .nanoseconds(1))
-      } else {
-        goToNextChannel()
-      }
+    case .beforeAuxiliary(let kind): sendAuxiliary(kind)
+    case .listening: if !waitsForReception() { goToNextChannel() }
+    case .listeningAuxiliary: if !waitsForReception() { endEvent() }
     }
   }
 
+  private func waitsForReception() -> Bool {
+    guard let endpoint, let end = world.receptionEnd(endpoint) else { return false }
+    arm(at: end + .nanoseconds(1))
+    return true
+  }
+
   private func beginEvent() {
-    if let deadline, now >= deadline {
-      stop()
-      return controller.advertisingTimedOut()
+    if let deadline, now >= deadline { return expire(.advertisingTimeout) }
+    guard controller.acquireRadio(user, span: isLegacy ? VirtualController.advertisingExchange : extendedSpan) else {
+      return arm(at: now + Self.retryInterval)
     }
-    guard controller.acquireRadio(.advertiser) else { return arm(at: now + Self.retryInterval) }
     eventStart = now
+    controller.refreshAddress(of: self)
+    if !isLegacy { planAuxiliary() }
     channel = 36
     goToNextChannel()
   }
 
-  /// Sends on the next used channel, after a short pause where one was sent on before; ends the event after the last.
+  /// Sends on the next used channel, after a short pause where one was sent on before; ends the event, or goes on with
+  /// what ADV_EXT_IND points to, after the last.
   private func goToNextChannel() {
     if let endpoint { world.ignore(endpoint) }
     let isFirst = channel == 36
     repeat { channel += 1 } while channel < 40 && parameters.channels.rawValue >> (channel - 37) & 1 == 0
-    guard channel < 40 else { return endEvent() }
+    guard channel < 40 else {
+      guard auxiliary.isUsed, !isLegacy else { return endEvent() }
+      return schedule(.advertisement, at: auxiliary.start)
+    }
     if isFirst { return advertise() }
     phase = .betweenChannels
     arm(at: now + world.interFrameSpace)
   }
 
-  private func endEvent() {
+  func endEvent() {
     phase = .asleep
     if let endpoint { world.ignore(endpoint) }
-    controller.releaseRadio(.advertiser)
-    if parameters.type == .directedHighDutyCycle {
+    controller.releaseRadio(user)
+    eventCount += 1
+    if eventsMax > 0, eventCount >= Int(eventsMax) { return expire(.limitReached) }
+    if isHighDutyCycle {
       arm(at: max(eventStart + Self.highDutyCycleInterval, now))
     } else {
-      let delay = TimeSpan.microseconds(Int(delays.below(Self.delayMax + 1)))
-      arm(at: eventStart + parameters.interval.timeSpan + delay)
+      let delay = TimeSpan.microseconds(Int(random.below(Self.delayMax + 1)))
+      let next = max(eventStart + parameters.interval.timeSpan + delay, now)
+      // A set that will have ended by then ends on time.
+      arm(at: deadline.map { min($0, next) } ?? next)
     }
   }
 
-  private func arm(at instant: Instant) {
-    if let event { world.simulator.arm(event, at: instant) }
+  private func expire(_ status: HCIStatus) {
+    stop()
+    controller.advertisingEnded(self, status)
   }
+
+  func schedule(_ kind: Auxiliary, at instant: Instant) {
+    phase = .beforeAuxiliary(kind)
+    arm(at: instant)
+  }
+
+  func arm(at instant: Instant) { if let event { world.simulator.arm(event, at: instant) } }
 
   // MARK: - Packets
 
   private func advertise() {
     phase = .advertising
     writer.removeAll()
-    switch parameters.type {
-    case .scannable: encode(.advScanInd, data)
-    case .nonConnectable: encode(.advNonconnInd, data)
-    case .directedHighDutyCycle, .directedLowDutyCycle:
+    guard isLegacy else {
+      encodePointer()
+      return transmit(channel, parameters.primaryPHY)
+    }
+    if isDirected {
       let header = AdvertisingHeader(
-        type: .advDirectInd, chSel: true, txAdd: address.isRandom, rxAdd: parameters.peer.isRandom, length: 12)
+        type: .advDirectInd, chSel: true, txAdd: address.isRandom, rxAdd: target.isRandom, length: 12)
       header.encode(into: &writer)
       address.address.encode(into: &writer)
-      parameters.peer.address.encode(into: &writer)
-    default: encode(.advInd, data)
+      target.address.encode(into: &writer)
+    } else {
+      encode(isConnectable ? .advInd : isScannable ? .advScanInd : .advNonconnInd, data)
     }
-    transmit()
+    transmit(channel, .le1M)
   }
+
+  /// Whom directed advertising is for, as it is on air.
+  var target: DeviceAddress { controller.addressOnAir(of: parameters.peer, for: self) }
 
   private func respond() {
     phase = .sendingResponse
     writer.removeAll()
     encode(.scanRsp, scanResponse)
-    transmit()
+    transmit(channel, .le1M)
   }
 
   private func encode(_ type: AdvertisingPDUType, _ data: [UInt8]) {
-    let header = AdvertisingHeader(
-      type: type, chSel: type == .advInd, txAdd: address.isRandom, length: 6 + data.count)
+    let header = AdvertisingHeader(type: type, chSel: type == .advInd, txAdd: address.isRandom, length: 6 + data.count)
     header.encode(into: &writer)
     address.address.encode(into: &writer)
     writer.bytes(data)
   }
 
-  private func transmit() {
+  func transmit(_ channel: UInt8, _ phy: AirPHY) {
     guard let endpoint else { return }
     world.transmit(
       writer.bytes, from: endpoint, channel: channel, accessAddress: LinkLayer.advertisingAccessAddress,
-      crcInit: LinkLayer.advertisingCRCInit)
+      crcInit: LinkLayer.advertisingCRCInit, phy: phy, reduction: reduction)
   }
 
   func transmissionEnded() {
     switch phase {
     case .advertising:
-      guard isScannable || isConnectable, let endpoint else { return goToNextChannel() }
-      phase = .listening
-      world.listen(endpoint, channel: channel, accessAddress: LinkLayer.advertisingAccessAddress)
-      arm(at: now + world.interFrameSpace + world.detectionTime)
+      guard isLegacy, isScannable || isConnectable else { return goToNextChannel() }
+      listen(.listening, channel, .le1M)
     case .sendingResponse: goToNextChannel()
-    case .off, .asleep, .betweenChannels, .listening, .responding: break
+    case .sendingAuxiliary(let kind): auxiliarySent(kind)
+    case .off, .asleep, .betweenChannels, .listening, .responding, .beforeAuxiliary, .listeningAuxiliary: break
     }
   }
 
+  /// Waits for a request.
+  func listen(_ phase: Phase, _ channel: UInt8, _ phy: AirPHY) {
+    guard let endpoint else { return }
+    self.phase = phase
+    world.listen(endpoint, channel: channel, accessAddress: LinkLayer.advertisingAccessAddress, phy: phy)
+    arm(at: now + world.interFrameSpace + world.detectionTime(phy))
+  }
+
   func receive(_ packet: AirPacket, _ reception: Reception) {
-    guard phase == .listening, let endpoint else { return }
+    guard phase == .listening || phase == .listeningAuxiliary, let endpoint else { return }
     world.ignore(endpoint)
     let pdu = packet.pdu
-    guard reception.isCRCValid, handle(pdu.span.bytes) else { return goToNextChannel() }
+    guard reception.isCRCValid, handle(pdu.span.bytes) else {
+      return phase == .listening ? goToNextChannel() : endEvent()
+    }
   }
 
   /// A request. `false`: none for this advertiser, or one that its policy forbids.
@@ -243,32 +323,43 @@ final class Advertiser: SimulatorEventHandler, AirUser {
       let request = try ConnectionRequestData(from: &reader)
       try reader.expectEnd()
       return connect(sender, request, usesAlgorithm2: header.chSel)
-    } catch {
-      return false
-    }
+    } catch { return false }
   }
 
   private func answerScan(_ scanner: DeviceAddress) -> Bool {
     guard isScannable, isAllowed(scanner, by: .acceptListScans) else { return false }
-    phase = .responding
-    arm(at: now + world.interFrameSpace)
+    if isDirected, !controller.isPeer(scanner, parameters.peer) { return false }
+    if parameters.notifiesScanRequests, let handle { controller.report(scanRequest: scanner, handle) }
+    if phase == .listeningAuxiliary {
+      schedule(.scanResponse, at: now + world.interFrameSpace)
+    } else {
+      phase = .responding
+      arm(at: now + world.interFrameSpace)
+    }
     return true
   }
 
   private func connect(_ initiator: DeviceAddress, _ request: ConnectionRequestData, usesAlgorithm2: Bool) -> Bool {
     guard isConnectable, request.isValid, controller.mayConnect(to: initiator) else { return false }
     if isDirected {
-      guard initiator == parameters.peer else { return false }
+      guard controller.isPeer(initiator, parameters.peer) else { return false }
     } else {
       guard isAllowed(initiator, by: .acceptListConnections) else { return false }
     }
+    if phase == .listeningAuxiliary {
+      let attempt = ConnectionAttempt(initiator: initiator, request: request, end: now)
+      schedule(.connectResponse(attempt), at: now + world.interFrameSpace)
+      return true
+    }
     stop()
     controller.connected(
-      .peripheral, local: address, peer: initiator, request, usesAlgorithm2: usesAlgorithm2)
+      .peripheral, local: address, peer: initiator, request,
+      ConnectionStart(end: now, phy: .le1M, isAuxiliary: false, usesAlgorithm2: usesAlgorithm2), by: self)
     return true
   }
 
   private func isAllowed(_ device: DeviceAddress, by policy: AdvertisingFilterPolicy) -> Bool {
-    parameters.filterPolicy.rawValue & policy.rawValue == 0 || controller.isInAcceptList(device)
+    parameters.filterPolicy.rawValue & policy.rawValue == 0
+      ? controller.isPrivacyKept(by: device) : controller.isInAcceptList(device)
   }
 }

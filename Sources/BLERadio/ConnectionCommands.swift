@@ -35,6 +35,8 @@ extension VirtualController {
           supportedMaxTxOctets: LinkLayer.dataOctetsMax, supportedMaxTxTime: LinkLayer.dataTimeMax,
           supportedMaxRxOctets: LinkLayer.dataOctetsMax, supportedMaxRxTime: LinkLayer.dataTimeMax)
       }
+    case 0x2020...0x2021, 0x2030...0x2032: dispatchLinkUpdate(opcode, parameters)
+    case 0x2019...0x201B: dispatchEncryption(opcode, parameters)
     default: return false
     }
     return true
@@ -44,15 +46,16 @@ extension VirtualController {
 
   private func createConnection(_ parameters: RawSpan) {
     start(LECreateConnection.self, parameters, check: checkCreateConnection) { command in
-      guard let own = ownAddress(command.ownAddressType) else { return }
       let peer = DeviceAddress(command.peerAddress, type: command.peerAddressType.onAir)
       observer.startInitiating(
         Observer.Initiation(
-          interval: command.scanInterval, window: command.scanWindow,
-          peer: command.initiatorFilterPolicy == .peerAddress ? peer : nil, own: own,
-          parameters: ConnectionParameters(
-            interval: command.connectionIntervalMax, latency: command.maxLatency,
-            supervisionTimeout: command.supervisionTimeout)))
+          phys: [
+            Observer.InitiationPHY(
+              interval: command.scanInterval, window: command.scanWindow,
+              parameters: ConnectionParameters(
+                interval: command.connectionIntervalMax, latency: command.maxLatency,
+                supervisionTimeout: command.supervisionTimeout))
+          ], peer: command.initiatorFilterPolicy == .peerAddress ? peer : nil, ownAddressType: command.ownAddressType))
     }
   }
 
@@ -61,16 +64,22 @@ extension VirtualController {
     let range = ConnectionParameterRange(
       intervalMin: command.connectionIntervalMin, intervalMax: command.connectionIntervalMax,
       latency: command.maxLatency, supervisionTimeout: command.supervisionTimeout)
-    guard range.isValid, isValid(command.scanInterval, command.scanWindow),
-      command.initiatorFilterPolicy.rawValue <= 1, command.minCELength <= command.maxCELength
+    guard range.isValid, isValid(command.scanInterval, command.scanWindow), command.initiatorFilterPolicy.rawValue <= 1,
+      command.minCELength <= command.maxCELength
     else { return .invalidHCICommandParameters }
-    guard command.ownAddressType.rawValue <= 1 else { return unusableOwnAddress(command.ownAddressType) }
-    guard ownAddress(command.ownAddressType) != nil else { return .invalidHCICommandParameters }
+    guard command.ownAddressType.rawValue <= 3, ownAddress(command.ownAddressType, for: nil) != nil else {
+      return .invalidHCICommandParameters
+    }
+    return checkPeer(command.initiatorFilterPolicy == .peerAddress, command.peerAddress, command.peerAddressType)
+  }
+
+  /// Whether there is room for a connection, and none to `address` yet if that is whom it is for.
+  func checkPeer(_ isNamed: Bool, _ address: BDAddress, _ type: AddressType) -> HCIStatus {
     guard links.count < Self.connectionCountMax else { return .connectionLimitExceeded }
-    guard command.initiatorFilterPolicy == .peerAddress else { return .success }
-    guard command.peerAddressType.rawValue <= 3 else { return .invalidHCICommandParameters }
-    let peer = DeviceAddress(command.peerAddress, type: command.peerAddressType.onAir)
-    return links.contains { $0.peerAddress == peer } ? .connectionAlreadyExists : .success
+    guard isNamed else { return .success }
+    guard type.rawValue <= 3 else { return .invalidHCICommandParameters }
+    let peer = DeviceAddress(address, type: type)
+    return links.contains { $0.peerAddress.isSameDevice(as: peer) } ? .connectionAlreadyExists : .success
   }
 
   /// The event follows the answer, unless CONNECT_IND is on air: then the connection is made, and its event comes.
@@ -93,13 +102,22 @@ extension VirtualController {
         intervalMin: command.connectionIntervalMin, intervalMax: command.connectionIntervalMax,
         latency: command.maxLatency, supervisionTimeout: command.supervisionTimeout)
       guard range.isValid, command.minCELength <= command.maxCELength else { return .invalidHCICommandParameters }
-      // A Peripheral would have to ask by the Connection Parameters Request procedure.
-      return link.role == .central ? checkProcedure(on: link.handle) : .unsupportedRemoteFeature
+      // A Peripheral can only ask.
+      if link.role == .peripheral, let features = link.remoteFeatures, !features.contains(.connectionParametersRequest)
+      {
+        return .unsupportedRemoteFeature
+      }
+      return checkProcedure(on: link.handle)
     } then: { command in
+      guard let link = link(command.connectionHandle) else { return }
+      let range = ConnectionParameterRange(
+        intervalMin: command.connectionIntervalMin, intervalMax: command.connectionIntervalMax,
+        latency: command.maxLatency, supervisionTimeout: command.supervisionTimeout)
+      let asks = link.role == .peripheral || link.remoteFeatures?.contains(.connectionParametersRequest) ?? false
       let parameters = ConnectionParameters(
         interval: command.connectionIntervalMax, latency: command.maxLatency,
         supervisionTimeout: command.supervisionTimeout)
-      link(command.connectionHandle)?.start(.connectionUpdate(parameters))
+      link.start(asks ? .parameterRequest(range) : .connectionUpdate(parameters))
     }
   }
 

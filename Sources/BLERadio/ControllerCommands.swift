@@ -8,10 +8,13 @@ extension VirtualController {
   /// The commands that this controller does; every other is refused with Unknown HCI Command.
   static let supportedCommands: SupportedCommands = {
     let opcodes: [UInt16] = [
-      0x0406, 0x041D, 0x0C01, 0x0C03, 0x0C2D, 0x0C63, 0x0C6D, 0x1001, 0x1002, 0x1003, 0x1005, 0x1009, 0x1405, 0x2001,
+      0x0406, 0x041D, 0x0C01, 0x0C03, 0x0C2D, 0x0C63, 0x0C6D, 0x0C7B, 0x0C7C, 0x1001, 0x1002, 0x1003, 0x1005, 0x1009,
+      0x1405, 0x2001,
       0x2002, 0x2003, 0x2005, 0x2006, 0x2007, 0x2008, 0x2009, 0x200A, 0x200B, 0x200C, 0x200D, 0x200E, 0x200F, 0x2010,
-      0x2011, 0x2012, 0x2013, 0x2014, 0x2015, 0x2016, 0x2017, 0x2018, 0x201C, 0x2022, 0x2023, 0x2024, 0x202F, 0x204B,
-      0x2060,
+      0x2011, 0x2012, 0x2013, 0x2014, 0x2015, 0x2016, 0x2017, 0x2018, 0x2019, 0x201A, 0x201B, 0x201C, 0x2020, 0x2021,
+      0x2022, 0x2023, 0x2024, 0x2027, 0x2028, 0x2029, 0x202A, 0x202B, 0x202C, 0x202D, 0x202E, 0x202F, 0x2030, 0x2031,
+      0x2032, 0x2035, 0x2036, 0x2037, 0x2038, 0x2039, 0x203A, 0x203B, 0x203C, 0x203D, 0x2041, 0x2042, 0x2043, 0x204B,
+      0x204E, 0x2060,
     ]
     var commands = SupportedCommands()
     for opcode in opcodes { commands.insert(HCIOpcode(rawValue: opcode)) }
@@ -43,8 +46,8 @@ extension VirtualController {
       sendStatus(opcode, status)
     } else {
       writer.removeAll()
-      CommandComplete(numHCICommandPackets: 1, commandOpcode: opcode)
-        .encodePacket(StatusReturn(status: status), into: &writer)
+      CommandComplete(numHCICommandPackets: 1, commandOpcode: opcode).encodePacket(
+        StatusReturn(status: status), into: &writer)
       flush(.event)
     }
   }
@@ -53,32 +56,26 @@ extension VirtualController {
     send(CommandStatus(status: status, numHCICommandPackets: 1, commandOpcode: opcode))
   }
 
-  /// A command that is answered by Command Complete with what `body` returns.
-  func complete<C: HCICommand>(_ type: C.Type, _ parameters: RawSpan, _ body: (C) -> C.ReturnParameters) {
-    let answer: C.ReturnParameters
-    if let command = try? C.decode(parameters) {
-      answer = body(command)
-    } else {
-      answer = C.ReturnParameters(status: .invalidHCICommandParameters)
-    }
+  /// A command that is answered by Command Complete with what `body` returns; `then` comes after the answer.
+  func complete<C: HCICommand>(
+    _ type: C.Type, _ parameters: RawSpan, _ body: (C) -> C.ReturnParameters,
+    then: (C, C.ReturnParameters) -> Void = { _, _ in }
+  ) {
+    let command = try? C.decode(parameters)
+    let answer = command.map(body) ?? C.ReturnParameters(status: .invalidHCICommandParameters)
     writer.removeAll()
     CommandComplete(numHCICommandPackets: 1, commandOpcode: C.opcode).encodePacket(answer, into: &writer)
     flush(.event)
+    if let command { then(command, answer) }
   }
 
   /// A command that is answered by Command Complete with the status that `body` returns.
   func status<C: HCICommand>(_ type: C.Type, _ parameters: RawSpan, _ body: (C) -> HCIStatus)
-  where C.ReturnParameters == StatusReturn {
-    complete(type, parameters) { StatusReturn(status: body($0)) }
-  }
+  where C.ReturnParameters == StatusReturn { complete(type, parameters) { StatusReturn(status: body($0)) } }
 
   /// A command that is answered by Command Status: `check`, and after the answer, on success, `body`.
-  func start<C: HCICommand>(
-    _ type: C.Type, _ parameters: RawSpan, check: (C) -> HCIStatus, then body: (C) -> Void
-  ) {
-    guard let command = try? C.decode(parameters) else {
-      return sendStatus(C.opcode, .invalidHCICommandParameters)
-    }
+  func start<C: HCICommand>(_ type: C.Type, _ parameters: RawSpan, check: (C) -> HCIStatus, then body: (C) -> Void) {
+    guard let command = try? C.decode(parameters) else { return sendStatus(C.opcode, .invalidHCICommandParameters) }
     let status = check(command)
     sendStatus(C.opcode, status)
     if status == .success { body(command) }
@@ -86,7 +83,13 @@ extension VirtualController {
 
   private func dispatch(_ opcode: UInt16, _ parameters: RawSpan) {
     switch opcode >> 10 {
-    case 0x08: if dispatchLE(opcode, parameters) || dispatchLEConnection(opcode, parameters) { return }
+    case 0x08:
+      guard admits(opcode) else { return refuse(HCIOpcode(rawValue: opcode), .commandDisallowed) }
+      if dispatchLE(opcode, parameters) || dispatchLEConnection(opcode, parameters)
+        || dispatchLEExtended(opcode, parameters) || dispatchLEPrivacy(opcode, parameters)
+      {
+        return
+      }
     default: if dispatchGeneral(opcode, parameters) { return }
     }
     refuse(HCIOpcode(rawValue: opcode), .unknownHCICommand)
@@ -100,11 +103,17 @@ extension VirtualController {
     case 0x041D: readRemoteVersion(parameters)
     case 0x0C01:
       status(SetEventMask.self, parameters) {
-        settings.eventMask = $0.eventMask; return .success
+        settings.eventMask = $0.eventMask
+        return .success
       }
     case 0x0C03: reset(parameters)
     case 0x0C2D: readTransmitPowerLevel(parameters)
-    case 0x0C63: status(SetEventMaskPage2.self, parameters) { _ in .success }
+    case 0x0C63:
+      status(SetEventMaskPage2.self, parameters) {
+        settings.eventMaskPage2 = $0.eventMaskPage2; return .success
+      }
+    case 0x0C7B: complete(ReadAuthenticatedPayloadTimeout.self, parameters, readPayloadTimeout)
+    case 0x0C7C: complete(WriteAuthenticatedPayloadTimeout.self, parameters, writePayloadTimeout)
     case 0x0C6D: status(WriteLEHostSupport.self, parameters) { _ in .success }
     case 0x1001: readLocalVersion(parameters)
     case 0x1002:
@@ -185,12 +194,12 @@ extension VirtualController {
     switch opcode {
     case 0x2001:
       status(LESetEventMask.self, parameters) {
-        settings.leEventMask = $0.leEventMask; return .success
+        settings.leEventMask = $0.leEventMask
+        return .success
       }
     case 0x2002:
       complete(LEReadBufferSize.self, parameters) { _ in
-        .init(
-          leACLDataPacketLength: UInt16(Self.aclPacketLength), totalNumLEACLDataPackets: UInt8(Self.aclPacketCount))
+        .init(leACLDataPacketLength: UInt16(Self.aclPacketLength), totalNumLEACLDataPackets: UInt8(Self.aclPacketCount))
       }
     case 0x2060:
       complete(LEReadBufferSizeV2.self, parameters) { _ in
@@ -211,17 +220,18 @@ extension VirtualController {
       complete(LEReadAdvertisingPhysicalChannelTxPower.self, parameters) { _ in .init(txPowerLevel: Self.txPower) }
     case 0x2008:
       status(LESetAdvertisingData.self, parameters) {
-        advertiser.data = $0.data; return .success
+        advertiser.data = $0.data
+        return .success
       }
     case 0x2009:
       status(LESetScanResponseData.self, parameters) {
-        advertiser.scanResponse = $0.data; return .success
+        advertiser.scanResponse = $0.data
+        return .success
       }
     case 0x200A: status(LESetAdvertisingEnable.self, parameters, setAdvertisingEnable)
     case 0x200B: status(LESetScanParameters.self, parameters, setScanParameters)
     case 0x200C: status(LESetScanEnable.self, parameters, setScanEnable)
-    case 0x200F:
-      complete(LEReadFilterAcceptListSize.self, parameters) { _ in .init(size: UInt8(Self.acceptListSize)) }
+    case 0x200F: complete(LEReadFilterAcceptListSize.self, parameters) { _ in .init(size: UInt8(Self.acceptListSize)) }
     case 0x2010: status(LEClearFilterAcceptList.self, parameters) { _ in clearAcceptList() }
     case 0x2011: status(LEAddDeviceToFilterAcceptList.self, parameters, addToAcceptList)
     case 0x2012: status(LERemoveDeviceFromFilterAcceptList.self, parameters, removeFromAcceptList)
@@ -246,15 +256,6 @@ extension VirtualController {
     return .success
   }
 
-  /// The own address that a command names; nil if it has not been set, or cannot be had.
-  func ownAddress(_ type: AddressType) -> DeviceAddress? {
-    switch type {
-    case .publicDevice: DeviceAddress(address, type: .publicDevice)
-    case .random: settings.randomAddress.map { DeviceAddress($0, type: .random) }
-    default: nil
-    }
-  }
-
   // MARK: Advertising
 
   private func setAdvertisingParameters(_ command: LESetAdvertisingParameters) -> HCIStatus {
@@ -268,17 +269,23 @@ extension VirtualController {
           && range.contains(command.advertisingIntervalMax.rawValue)
           && command.advertisingIntervalMin <= command.advertisingIntervalMax
     else { return .invalidHCICommandParameters }
-    guard command.ownAddressType.rawValue <= 1 else { return unusableOwnAddress(command.ownAddressType) }
+    guard command.ownAddressType.rawValue <= 3 else { return .invalidHCICommandParameters }
     advertiser.parameters = Advertiser.Parameters(
-      interval: command.advertisingIntervalMin, type: command.advertisingType, ownAddressType: command.ownAddressType,
-      peer: DeviceAddress(command.peerAddress, type: command.peerAddressType),
+      properties: Self.properties(command.advertisingType), interval: command.advertisingIntervalMin,
+      ownAddressType: command.ownAddressType, peer: DeviceAddress(command.peerAddress, type: command.peerAddressType),
       channels: command.advertisingChannelMap, filterPolicy: command.advertisingFilterPolicy)
     return .success
   }
 
-  /// Addresses made from a resolving list need privacy, which is not supported; others do not exist.
-  func unusableOwnAddress(_ type: AddressType) -> HCIStatus {
-    type.rawValue <= 3 ? .unsupportedFeatureOrParameterValue : .invalidHCICommandParameters
+  /// The same in the terms of extended advertising.
+  private static func properties(_ type: AdvertisingType) -> AdvertisingEventProperties {
+    switch type {
+    case .connectable: [.legacy, .connectable, .scannable]
+    case .directedHighDutyCycle: [.legacy, .connectable, .directed, .highDutyCycleDirected]
+    case .directedLowDutyCycle: [.legacy, .connectable, .directed]
+    case .scannable: [.legacy, .scannable]
+    default: .legacy
+    }
   }
 
   private func setAdvertisingEnable(_ command: LESetAdvertisingEnable) -> HCIStatus {
@@ -286,10 +293,10 @@ extension VirtualController {
       advertiser.stop()
       return .success
     }
-    guard let own = ownAddress(advertiser.parameters.ownAddressType) else { return .invalidHCICommandParameters }
+    guard let own = address(of: advertiser) else { return .invalidHCICommandParameters }
     guard !advertiser.isConnectable || links.count < Self.connectionCountMax else { return .connectionLimitExceeded }
     if advertiser.isOn { advertiser.stop() }
-    advertiser.start(address: own)
+    advertiser.start(address: own, duration: advertiser.isHighDutyCycle ? Advertiser.highDutyCycleDuration : .zero)
     return .success
   }
 
@@ -300,9 +307,9 @@ extension VirtualController {
     guard command.scanType.rawValue <= 1, isValid(command.scanInterval, command.scanWindow),
       command.scanningFilterPolicy.rawValue <= 3
     else { return .invalidHCICommandParameters }
-    guard command.ownAddressType.rawValue <= 1 else { return unusableOwnAddress(command.ownAddressType) }
+    guard command.ownAddressType.rawValue <= 3 else { return .invalidHCICommandParameters }
     settings.scan = Observer.Scan(
-      type: command.scanType, interval: command.scanInterval, window: command.scanWindow,
+      phys: [Observer.ScanPHY(type: command.scanType, interval: command.scanInterval, window: command.scanWindow)],
       ownAddressType: command.ownAddressType, filterPolicy: command.scanningFilterPolicy)
     return .success
   }
@@ -317,9 +324,9 @@ extension VirtualController {
       observer.stopScanning()
       return .success
     }
-    guard let own = ownAddress(settings.scan.ownAddressType) else { return .invalidHCICommandParameters }
-    settings.scan.filterDuplicates = command.filterDuplicates
-    observer.startScanning(settings.scan, address: own)
+    guard ownAddress(settings.scan.ownAddressType, for: nil) != nil else { return .invalidHCICommandParameters }
+    settings.scan.filterDuplicates = command.filterDuplicates ? .on : .off
+    observer.startScanning(settings.scan)
     return .success
   }
 
@@ -328,6 +335,7 @@ extension VirtualController {
   /// Whether advertising, scanning or initiating filters by the list, which then must not be changed (7.8.15).
   private var isAcceptListInUse: Bool {
     if advertiser.isOn, advertiser.parameters.filterPolicy != .all { return true }
+    if sets.contains(where: { $0.isOn && $0.parameters.filterPolicy != .all }) { return true }
     if let scan = observer.scan, scan.filterPolicy.rawValue & 1 != 0 { return true }
     if let initiation = observer.initiation, initiation.peer == nil { return true }
     return false

@@ -25,10 +25,16 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     var peerAddress: DeviceAddress
     var request: ConnectionRequestData
     var usesAlgorithm2: Bool
-    /// The end of CONNECT_IND.
+    /// The end of CONNECT_IND or AUX_CONNECT_REQ.
     var start: Instant
     var maxTxOctets: UInt16
     var maxTxTime: UInt16
+    var preference: PHYPreference
+    /// What CONNECT_IND or AUX_CONNECT_REQ came on.
+    var phy: AirPHY
+    /// transmitWindowDelay (4.5.3).
+    var windowDelay: TimeSpan
+    var random: SeededGenerator
   }
 
   private enum Phase: Hashable { case asleep, waiting, responding, transmitting, ended }
@@ -53,11 +59,19 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   private unowned let controller: VirtualController
   private let world: RadioWorld
   private let crcInit: UInt32
-  private let peerClockPPM: Int64
-  private var selector: ChannelSelector
+  @exclusivity(unchecked) private var peerClockPPM: Int64
+  @exclusivity(unchecked) private var selector: ChannelSelector
   @exclusivity(unchecked) private var transfer = LinkTransfer()
-  private var control: LinkControl
-  private var actions: [LinkControl.Action] = []
+  @exclusivity(unchecked) private var control: LinkControl
+  @exclusivity(unchecked) private var actions: [LinkControl.Action] = []
+  /// A received PDU while it is decrypted.
+  @exclusivity(unchecked) private var opened: [UInt8] = []
+  @exclusivity(unchecked) private var txPHY: AirPHY
+  @exclusivity(unchecked) private var rxPHY: AirPHY
+  /// How the peer's last packet was coded.
+  @exclusivity(unchecked) private var peerCoding = AirCoding.s8
+  /// connInterval by this side's clock.
+  @exclusivity(unchecked) private var interval = TimeSpan.zero
   @exclusivity(unchecked) private var event: SimulatorEvent?
   @exclusivity(unchecked) private var endpoint: EndpointID?
   @exclusivity(unchecked) private var phase = Phase.asleep
@@ -86,7 +100,15 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   @exclusivity(unchecked) private var leaving: HCIStatus?
   /// This side's LL_TERMINATE_IND is under way.
   @exclusivity(unchecked) private var isTerminating = false
+  @exclusivity(unchecked) private var localReason = HCIStatus.connectionTerminatedByLocalHost
   @exclusivity(unchecked) private var wantsDataLength: Bool
+  /// What ``control`` says: when a procedure has failed, and whether this side must not sleep.
+  @exclusivity(unchecked) private var procedureDeadline = Instant.never
+  @exclusivity(unchecked) private var isControlBusy = false
+  /// Authenticated payload timeout, and when it is over, or is soon (Vol 6 Part B 5.4).
+  @exclusivity(unchecked) private(set) var payloadTimeout = LinkLayer.payloadTimeout
+  @exclusivity(unchecked) private var payloadDeadline = Instant.never
+  @exclusivity(unchecked) private var pingTime = Instant.never
 
   init(_ setup: Setup, controller: VirtualController, world: RadioWorld, device: RadioDeviceID) {
     self.controller = controller
@@ -98,21 +120,26 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     accessAddress = setup.request.accessAddress
     crcInit = setup.request.crcInit
     parameters = setup.request.parameters
-    peerClockPPM = LinkLayer.sleepClockPPM
+    peerClockPPM = LinkLayer.sleepClockPPM(setup.request.sca)
     let map = setup.request.channelMap
     selector =
       setup.usesAlgorithm2
       ? ChannelSelector(accessAddress: accessAddress, channelMap: map)
       : ChannelSelector(hopIncrement: setup.request.hop, channelMap: map)
     control = LinkControl(
-      isCentral: setup.role == .central, maxTxOctets: setup.maxTxOctets, maxTxTime: setup.maxTxTime)
+      isCentral: setup.role == .central, parameters: setup.request.parameters, maxTxOctets: setup.maxTxOctets,
+      maxTxTime: setup.maxTxTime, preference: setup.preference, phy: setup.phy, random: setup.random)
+    txPHY = setup.phy
+    rxPHY = setup.phy
     wantsDataLength = setup.maxTxOctets > LinkLayer.dataOctetsMin
     start = setup.start
     lastValid = setup.start
     lastSync = setup.start
     window = LinkLayer.windowUnit * Int(setup.request.winSize)
-    let first = setup.start + LinkLayer.transmitWindowDelay + LinkLayer.windowUnit * Int(setup.request.winOffset)
-    anchor = first - setup.request.interval.timeSpan
+    let first = setup.start + setup.windowDelay + LinkLayer.windowUnit * Int(setup.request.winOffset)
+    let interval = controller.local(setup.request.interval.timeSpan)
+    self.interval = interval
+    anchor = first - interval
     event = world.simulator.makeEvent(self)
     endpoint = world.makeEndpoint(self, device)
     world.register(self)
@@ -129,6 +156,13 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
 
   var usedChannels: UInt64 { selector.channelMap }
   var dataLengths: LLControlPDU.DataLengths { control.effective }
+  var phys: (tx: AirPHY, rx: AirPHY) { (txPHY, rxPHY) }
+  /// What the peer said that it does; nil if it has not been asked.
+  var remoteFeatures: LEFeatures? { control.remoteFeatures.map(LEFeatures.init(rawValue:)) }
+  var isEncrypted: Bool { control.encryption.isOn }
+  var isEncryptionBusy: Bool { control.encryption.isBusy }
+  var isAwaitingKey: Bool { control.encryption.isAwaitingKey }
+  var isAskingHost: Bool { control.isAskingHost }
   /// Whether no further procedure can be started for now.
   var isControlFull: Bool { control.isFull }
   var isInEvent: Bool { phase != .asleep && phase != .ended }
@@ -140,6 +174,12 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     packetsHeld += 1
     wakeForData()
     return true
+  }
+
+  /// Queues a control PDU as it is, outside of any procedure.
+  func send(_ control: LLControlPDU) {
+    transfer.enqueue(control)
+    wakeForData()
   }
 
   func start(_ procedure: LinkControl.Procedure) {
@@ -154,13 +194,47 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     wakeForData()
   }
 
-  /// Ends the connection: LL_TERMINATE_IND, and then as soon as the peer has acknowledged it.
-  func terminate(_ reason: HCIStatus) {
-    guard !isTerminating else { return }
-    isTerminating = true
-    transfer.discardPackets()
-    transfer.enqueue(.terminateInd(reason))
+  func setPHYs(_ preference: PHYPreference) {
+    control.preference = preference
+    transfer.maxTxOctets = control.txOctets
+    start(.phyUpdate)
+  }
+
+  /// The host's key; `nil`: it has none.
+  func answerKeyRequest(_ longTermKey: [UInt8]?) {
+    let isExtended = remoteFeatures?.contains(.extendedRejectIndication) ?? false
+    control.encryption.answer(longTermKey, usesExtendedReject: isExtended, now: now, into: &actions)
+    perform()
     wakeForData()
+  }
+
+  /// The host's answer to the peer's wish for other parameters.
+  func answerParameterRequest(_ range: ConnectionParameterRange) {
+    control.answerParameterRequest(range, now: now, into: &actions)
+    perform()
+    wakeForData()
+  }
+
+  func refuseParameterRequest(_ reason: HCIStatus) {
+    control.refuseParameterRequest(reason, now: now, into: &actions)
+    perform()
+    wakeForData()
+  }
+
+  func setPayloadTimeout(_ timeout: TimeSpan) {
+    payloadTimeout = timeout
+    if control.encryption.isOn { restartPayloadTimer() }
+    if phase == .asleep { arm() }
+  }
+
+  /// Ends the connection: LL_TERMINATE_IND, and then as soon as the peer has acknowledged it. The host hears
+  /// `localReason`.
+  func terminate(_ reason: HCIStatus, localReason: HCIStatus = .connectionTerminatedByLocalHost) {
+    guard !isTerminating, phase != .ended else { return }
+    isTerminating = true
+    self.localReason = localReason
+    transfer.discardPackets()
+    send(.terminateInd(reason))
   }
 
   /// Leaves without a word to the host or the peer.
@@ -194,7 +268,14 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
 
   private func wake() {
     guard now < supervisionDeadline else { return end(supervisionReason) }
+    guard now < procedureDeadline else { return end(.llResponseTimeout) }
+    if now >= payloadDeadline {
+      controller.report(payloadTimeout: self)
+      restartPayloadTimer()
+    }
+    guard now >= nextStart else { return arm() }
     enterEvent()
+    guard phase == .asleep else { return }
     guard controller.acquireRadio(self) else {
       missedEvents += 1
       return scheduleNext()
@@ -207,39 +288,46 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
       transmit()
     } else {
       phase = .waiting
-      listen(until: anchor + window + widening(at: anchor) + world.detectionTime)
+      listen(until: anchor + window + widening(at: anchor) + world.detectionTime(rxPHY))
     }
   }
 
   /// Makes the event that is due the current one, with the changes of its instant.
   private func enterEvent() {
-    let oldAnchor = anchor
     anchor = hurriedAnchor ?? nextAnchor(distance)
     hurriedAnchor = nil
     eventCounter &+= UInt16(truncatingIfNeeded: distance)
-    if let change = control.takeChange(eventCounter: eventCounter, now: now, into: &actions) {
-      apply(change, oldAnchor: oldAnchor)
+    if control.change != nil, let change = control.takeChange(eventCounter: eventCounter, now: now, into: &actions) {
+      apply(change)
       perform()
     }
     channel = selector.advance(to: eventCounter, distance: distance)
   }
 
-  private func apply(_ change: LinkControl.Change, oldAnchor: Instant) {
+  private func apply(_ change: LinkControl.Change) {
     switch change.content {
     case .channelMap(let map): selector.setChannelMap(map)
     case .parameters(let new, let winSize, _):
       let isNew = new != parameters
       parameters = new
+      interval = controller.local(new.interval.timeSpan)
       window = LinkLayer.windowUnit * Int(winSize)
       lastValid = max(lastValid, min(anchor, now))
       if isNew || change.isLocal { controller.report(connectionUpdate: self) }
+    case .phys(let tx, let rx):
+      let isNew = tx != txPHY || rx != rxPHY
+      txPHY = tx
+      rxPHY = rx
+      transfer.maxTxOctets = control.txOctets
+      if isNew || change.isLocal { controller.report(phyUpdate: self, .success) }
     }
   }
 
   /// The anchor of the event `distance` after the current one, by the parameters that hold until then.
   private func nextAnchor(_ distance: Int) -> Instant {
-    var next = anchor + parameters.interval.timeSpan * distance
-    if let change = control.change, change.instant == eventCounter &+ UInt16(truncatingIfNeeded: distance),
+    var next = anchor + interval * distance
+    if isControlBusy, let change = control.change,
+      change.instant == eventCounter &+ UInt16(truncatingIfNeeded: distance),
       case .parameters(_, _, let winOffset) = change.content
     {
       next = next + LinkLayer.windowUnit * Int(winOffset)
@@ -251,8 +339,8 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   private func widening(at instant: Instant) -> TimeSpan {
     guard !isCentral else { return .zero }
     let elapsed = max(0, (instant - lastSync).nanoseconds)
-    let drift = elapsed / 1_000_000 * (LinkLayer.sleepClockPPM + peerClockPPM)
-    let limit = parameters.interval.timeSpan.nanoseconds / 2 - LinkLayer.interFrameSpace.nanoseconds
+    let drift = elapsed * (LinkLayer.sleepClockPPM + peerClockPPM) / 1_000_000
+    let limit = interval.nanoseconds / 2 - LinkLayer.interFrameSpace.nanoseconds
     return TimeSpan(nanoseconds: min(LinkLayer.windowJitter.nanoseconds + drift, limit))
   }
 
@@ -261,13 +349,13 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   }
 
   private var supervisionReason: HCIStatus {
-    if isTerminating { return .connectionTerminatedByLocalHost }
+    if isTerminating { return localReason }
     return isEstablished ? .connectionTimeout : .connectionFailedToBeEstablished
   }
 
   private func listen(until timeout: Instant) {
     guard let endpoint, let event else { return }
-    world.listen(endpoint, channel: channel, accessAddress: accessAddress)
+    world.listen(endpoint, channel: channel, accessAddress: accessAddress, phy: rxPHY)
     world.simulator.arm(event, at: timeout)
   }
 
@@ -278,7 +366,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     if !isCentral, hasReceivedInEvent, wantsDataLength, isEstablished { startDataLength() }
     controller.releaseRadio(self)
     if completedPackets > 0 { controller.report(completedPackets: self) }
-    if let deadline = control.deadline, deadline <= now { return end(.llResponseTimeout) }
+    if now >= pingTime { startPing() }
     scheduleNext()
     world.hurry(accessAddress)
   }
@@ -292,14 +380,14 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   private func arm() {
     let next = hurriedAnchor ?? nextAnchor(distance)
     nextStart = next - widening(at: next)
-    let deadline = supervisionDeadline
+    let deadline = min(supervisionDeadline, min(procedureDeadline, payloadDeadline))
     if let event { world.simulator.arm(event, at: min(nextStart, deadline)) }
   }
 
   /// 1, or more where the Peripheral makes use of its latency (4.5.1).
   private func eventsToNext() -> Int {
     guard !isCentral, parameters.latency > 0, isEstablished, hasReceivedInEvent, !transfer.hasDataToSend,
-      !control.isBusy, missedEvents == 0
+      !isControlBusy, missedEvents == 0
     else { return 1 }
     return Int(parameters.latency) + 1
   }
@@ -309,7 +397,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     guard phase == .asleep else { return }
     if distance > 1 {
       let elapsed = max(0, (now + widening(at: now) - anchor).nanoseconds)
-      let next = Int(elapsed / parameters.interval.timeSpan.nanoseconds) + 1
+      let next = Int(elapsed / interval.nanoseconds) + 1
       distance = min(distance, next)
       arm()
     }
@@ -322,15 +410,26 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     guard let endpoint else { return }
     let room = octetsThatFit()
     guard isFirstPacket || mayTransmit(room) else { return close() }
-    if let opcode = transfer.prepare(octets: max(room, 0)), opcode <= 0x01,
-      let instant = control.chooseInstant(eventCounter: eventCounter, latency: parameters.latency)
-    {
-      transfer.patchInstant(instant)
-    }
+    if let opcode = transfer.prepare(octets: max(room, 0)) { firstTransmission(opcode) }
+    guard transfer.seal() else { return end(.terminatedDueToMICFailure) }
     isFirstPacket = false
     phase = .transmitting
     world.transmit(
-      transfer.pdu, from: endpoint, channel: channel, accessAddress: accessAddress, crcInit: crcInit)
+      transfer.pdu, from: endpoint, channel: channel, accessAddress: accessAddress, crcInit: crcInit, phy: txPHY,
+      coding: control.preference.coding)
+  }
+
+  /// A control PDU is about to go out for the first time.
+  private func firstTransmission(_ opcode: UInt8) {
+    switch opcode {
+    case 0x00, 0x01, 0x18:
+      guard let instant = control.chooseInstant(eventCounter: eventCounter, latency: parameters.latency) else { return }
+      transfer.patchInstant(instant)
+    case 0x05, 0x0B:
+      control.encryption.transmitted(opcode, into: &actions)
+      perform()
+    default: break
+    }
   }
 
   /// Whether a further packet in this event is of use. The Central ends an event when its data no longer fits and the
@@ -348,10 +447,11 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     var left = (limit - now).nanoseconds - LinkLayer.interFrameSpace.nanoseconds
     if isCentral {
       // The Peripheral's answer: as long as it may be if it said that it has more.
-      let answer = LinkLayer.dataAirTime(octets: peerHasMoreData ? control.rxOctets : 0)
+      let octets = peerHasMoreData ? control.rxOctets + (transfer.rxCipher == nil ? 0 : LinkLayer.micCount) : 0
+      let answer = rxPHY.airTime(payloadCount: octets, coding: peerCoding)
       left -= answer.nanoseconds + LinkLayer.interFrameSpace.nanoseconds
     }
-    let octets = Int(left / 8_000) - 10
+    let octets = txPHY.payloadCount(in: left, coding: control.preference.coding)
     return transfer.isRetransmission && transfer.nextOctets > octets ? -1 : octets
   }
 
@@ -360,7 +460,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     if let reason = leaving { return end(reason) }
     guard isCentral || transfer.sentMoreData || peerHasMoreData || crcErrors > 0 else { return close() }
     phase = .waiting
-    listen(until: now + world.interFrameSpace + world.detectionTime)
+    listen(until: now + world.interFrameSpace + world.detectionTime(rxPHY))
   }
 
   func receive(_ packet: AirPacket, _ reception: Reception) {
@@ -369,6 +469,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     rssi = reception.rssi
     if !isCentral, !hasReceivedInEvent { synchronize(packet.start) }
     guard reception.isCRCValid, packet.pdu.count >= LinkLayer.headerCount else { return receiveDamaged() }
+    peerCoding = packet.coding
     crcErrors = 0
     hasReceivedInEvent = true
     lastValid = now
@@ -378,10 +479,32 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     if let acknowledged = transfer.acknowledge(nesn: header.nesn) {
       guard handle(acknowledged) else { return }
     }
-    if transfer.accept(sn: header.sn), packet.pdu.count > LinkLayer.headerCount {
-      deliver(header.llid, packet.pdu)
-    }
+    if transfer.accept(sn: header.sn), packet.pdu.count > LinkLayer.headerCount { take(header.llid, packet.pdu) }
     goOn()
+  }
+
+  /// A new PDU with a payload.
+  private func take(_ llid: LLID, _ pdu: [UInt8]) {
+    guard let cipher = transfer.rxCipher else { return deliver(llid, pdu) }
+    opened.removeAll(keepingCapacity: true)
+    opened.append(contentsOf: pdu)
+    guard cipher.open(&opened) else { return end(.terminatedDueToMICFailure) }
+    if control.encryption.isOn { restartPayloadTimer() }
+    if opened.count > LinkLayer.headerCount { deliver(llid, opened) }
+  }
+
+  private func restartPayloadTimer() {
+    payloadDeadline = now + payloadTimeout
+    let ahead = min(payloadTimeout.nanoseconds / 2, (interval * (Int(parameters.latency) + 1) * 6).nanoseconds)
+    pingTime = payloadDeadline - TimeSpan(nanoseconds: ahead)
+  }
+
+  /// The peer has been silent for nearly as long as it may be, but for empty PDUs, which anybody can send.
+  private func startPing() {
+    pingTime = .never
+    guard !control.isAwaiting(.ping) else { return }
+    control.start(.ping, now: now, into: &actions)
+    perform()
   }
 
   private func synchronize(_ start: Instant) {
@@ -419,7 +542,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
       if completedPackets >= VirtualController.completionBatch { controller.report(completedPackets: self) }
     case .control(let opcode):
       if isTerminating, opcode == 0x02 {
-        end(.connectionTerminatedByLocalHost)
+        end(localReason)
         return false
       }
     }
@@ -433,8 +556,12 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
       guard let control = try? LLControlPDU.decode(payload) else { return }
       self.control.receive(control, eventCounter: eventCounter, now: now, into: &actions)
       perform()
-    case .start: controller.deliver(handle, isStart: true, payload)
-    case .continuation: controller.deliver(handle, isStart: false, payload)
+    case .start, .continuation:
+      if control.receiveData(into: &actions) {
+        controller.deliver(handle, isStart: llid == .start, payload)
+      } else {
+        perform()
+      }
     case .reserved: break
     }
   }
@@ -454,19 +581,49 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     while position < actions.count {
       let action = actions[position]
       position += 1
-      switch action {
-      case .send(let pdu): transfer.enqueue(pdu)
-      case .reportFeatures(let status, let features): controller.report(remoteFeatures: features, status, self)
-      case .reportVersion(let status, let version, let company, let subversion):
-        controller.report(remoteVersion: version, company, subversion, status, self)
-      case .reportDataLength:
-        transfer.maxTxOctets = control.txOctets
-        controller.report(dataLength: self)
-      case .leave(let reason): leaving = reason
-      case .lose(let reason): end(reason)
-      }
+      perform(action)
     }
     actions.removeAll(keepingCapacity: true)
+    procedureDeadline = control.deadline ?? .never
+    isControlBusy = control.isBusy
+  }
+
+  private func perform(_ action: LinkControl.Action) {
+    switch action {
+    case .send(let pdu): transfer.enqueue(pdu)
+    case .reportFeatures(let status, let features): controller.report(remoteFeatures: features, status, self)
+    case .reportVersion(let status, let version, let company, let subversion):
+      controller.report(remoteVersion: version, company, subversion, status, self)
+    case .reportDataLength:
+      transfer.maxTxOctets = control.txOctets
+      controller.report(dataLength: self)
+    case .reportUpdateFailed(let status): controller.report(connectionUpdate: self, status)
+    case .reportPHY(let status): controller.report(phyUpdate: self, status)
+    case .askHost(let range):
+      guard !controller.report(parameterRequest: range, self) else { break }
+      control.refuseParameterRequest(.unsupportedRemoteFeature, now: now, into: &actions)
+    case .askForKey(let random, let diversifier):
+      guard !controller.report(keyRequest: random, diversifier, self) else { break }
+      let isExtended = remoteFeatures?.contains(.extendedRejectIndication) ?? false
+      control.encryption.answer(nil, usesExtendedReject: isExtended, now: now, into: &actions)
+    case .holdData: transfer.isDataHeld = true
+    case .encryptTransmission(let isOn): transfer.txCipher = isOn ? control.encryption.cipher : nil
+    case .encryptReception(let isOn): transfer.rxCipher = isOn ? control.encryption.cipher : nil
+    case .reportEncryption(let status, let isRefresh):
+      if status == .success { restartPayloadTimer() }
+      controller.report(encryption: self, status, isRefresh: isRefresh)
+    case .encryptionEnded:
+      transfer.isDataHeld = false
+      control.encryptionEnded(now: now, into: &actions)
+    case .useChannels(let count):
+      if selector.channelMap.nonzeroBitCount < Int(count) {
+        control.start(.channelMap(LinkLayer.allDataChannels), now: now, into: &actions)
+      }
+    case .usePeerClock(let accuracy): peerClockPPM = LinkLayer.sleepClockPPM(accuracy)
+    case .leave(let reason): leaving = reason
+    case .terminate(let reason): terminate(reason, localReason: reason)
+    case .lose(let reason): end(reason)
+    }
   }
 
   // MARK: - The end

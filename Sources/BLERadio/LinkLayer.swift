@@ -2,6 +2,11 @@
 
 import BLECore
 
+extension Instant {
+  /// Later than anything that happens.
+  static let never = Instant(nanoseconds: .max)
+}
+
 /// Numbers of the Link Layer (Vol 6 Part B).
 enum LinkLayer {
   static let channelCount: UInt8 = 40
@@ -17,16 +22,39 @@ enum LinkLayer {
 
   /// T_IFS (4.1.1).
   static let interFrameSpace = TimeSpan.microseconds(150)
-  /// How long after the earliest start of a packet a receiver knows whether there is one: preamble, access address, and
-  /// the jitter that the specification allows (4.2.1).
-  static let detectionTime = TimeSpan.microseconds(40 + 16)
+  /// How much later than T_IFS, or than the latest anchor, a packet may begin (4.2.1, 4.2.4).
+  static let jitterAllowance = TimeSpan.microseconds(16)
   /// The delay between the end of CONNECT_IND and the earliest transmit window (4.5.3).
   static let transmitWindowDelay = TimeSpan.microseconds(1250)
+  /// That delay by the PDU that asked for the connection, and its PHY.
+  static func transmitWindowDelay(isAuxiliary: Bool, _ phy: AirPHY) -> TimeSpan {
+    guard isAuxiliary else { return transmitWindowDelay }
+    return phy == .leCoded ? .microseconds(3_750) : .microseconds(2_500)
+  }
+
+  /// T_MAFS, the least time between packets of one extended advertising event (4.1.2).
+  static let auxiliaryFrameSpace = TimeSpan.microseconds(300)
   /// The unit of window offsets and sizes, and of connection intervals.
   static let windowUnit = TimeSpan.microseconds(1250)
-  /// Clock accuracy of all devices, and the code that CONNECT_IND has for it.
+  /// Clock accuracy that all devices claim, and the code that CONNECT_IND has for it.
   static let sleepClockPPM: Int64 = 50
   static let sleepClockAccuracyCode: UInt8 = 5
+  /// The worst accuracy that a code from a peer stands for (2.3.3.1).
+  static func sleepClockPPM(_ code: UInt8) -> Int64 {
+    switch code {
+    case 0: 500
+    case 1: 250
+    case 2: 150
+    case 3: 100
+    case 4: 75
+    case 5: 50
+    case 6: 30
+    case 7: 20
+    default: 500
+    }
+  }
+  /// Authenticated payload timeout until a host sets another (Vol 4 Part E 6.21).
+  static let payloadTimeout = TimeSpan.seconds(30)
   /// The allowance for jitter when a receiver widens its window (4.2.4).
   static let windowJitter = TimeSpan.microseconds(16)
   /// Procedure response timeout (5.2).
@@ -34,18 +62,19 @@ enum LinkLayer {
   /// Instants lie at least this many connection events ahead (5.5).
   static let instantDistance: UInt16 = 6
 
+  /// Octets of the MIC of an encrypted PDU (2.4).
+  static let micCount = 4
+
   /// Octets and microseconds of data PDUs without Data Length Update (4.5.10).
   static let dataOctetsMin: UInt16 = 27
   static let dataTimeMin: UInt16 = 328
   static let dataOctetsMax: UInt16 = 251
-  /// The longest data PDU on 1M.
-  static let dataTimeMax: UInt16 = 2120
-
-  /// Air time of a PDU of `pduCount` octets on 1M: preamble 1, access address 4, CRC 3, at 8 us an octet (2.1).
-  static func airTime(pduCount: Int) -> TimeSpan { .microseconds((pduCount + 8) * 8) }
-
-  /// The air time of a data PDU with `octets` of payload on 1M.
-  static func dataAirTime(octets: Int) -> TimeSpan { airTime(pduCount: octets + headerCount) }
+  /// The longest data PDU: 251 octets and MIC, with eight symbols per bit.
+  static let dataTimeMax: UInt16 = 17_040
+  /// The longest one on 1M.
+  static let uncodedDataTimeMax: UInt16 = 2120
+  /// The longest one of 27 octets on the coded PHY.
+  static let codedDataTimeMin: UInt16 = 2704
 }
 
 /// The chosen channel of each connection event (Vol 6 Part B 4.5.8).

@@ -16,6 +16,9 @@ struct AdvertisingPDUType: RawRepresentable, Hashable, Sendable {
   static let scanRsp = AdvertisingPDUType(rawValue: 4)
   static let connectInd = AdvertisingPDUType(rawValue: 5)
   static let advScanInd = AdvertisingPDUType(rawValue: 6)
+  /// On data channels AUX_ADV_IND, AUX_SCAN_RSP, AUX_SYNC_IND or AUX_CHAIN_IND.
+  static let advExtInd = AdvertisingPDUType(rawValue: 7)
+  static let auxConnectRsp = AdvertisingPDUType(rawValue: 8)
 }
 
 /// The header of an advertising PDU (Vol 6 Part B 2.3).
@@ -195,17 +198,34 @@ enum LLControlPDU: Hashable, Sendable {
     instant: UInt16)
   case channelMapInd(channelMap: UInt64, instant: UInt16)
   case terminateInd(HCIStatus)
+  case encReq(EncryptionRequest)
+  /// SKD_P and IV_P.
+  case encRsp(SessionHalf)
+  case startEncReq
+  case startEncRsp
   case unknownRsp(opcode: UInt8)
   case featureReq(UInt64)
   case featureRsp(UInt64)
+  case pauseEncReq
+  case pauseEncRsp
   case versionInd(version: UInt8, company: UInt16, subversion: UInt16)
   case rejectInd(HCIStatus)
   case peripheralFeatureReq(UInt64)
+  case connectionParamReq(ConnectionParam)
+  case connectionParamRsp(ConnectionParam)
   case rejectExtInd(opcode: UInt8, HCIStatus)
   case pingReq
   case pingRsp
   case lengthReq(DataLengths)
   case lengthRsp(DataLengths)
+  case phyReq(tx: PHYMask, rx: PHYMask)
+  case phyRsp(tx: PHYMask, rx: PHYMask)
+  /// What the Central sends on from the instant, and what the Peripheral does; ``PHYMask`` with one bit, or none: as it is.
+  case phyUpdateInd(central: PHYMask, peripheral: PHYMask, instant: UInt16)
+  case minUsedChannelsInd(phys: PHYMask, count: UInt8)
+  /// Sleep clock accuracy, 0-7.
+  case clockAccuracyReq(UInt8)
+  case clockAccuracyRsp(UInt8)
   /// An opcode not understood here, or one with another length than it must have.
   case unknown(opcode: UInt8, data: [UInt8])
 
@@ -238,22 +258,126 @@ enum LLControlPDU: Hashable, Sendable {
     }
   }
 
+  /// What one side brings into the session key: session key diversifier and initialization vector (2.4.2.4, 2.4.2.5).
+  struct SessionHalf: Hashable, Sendable {
+    var skd: UInt64
+    var iv: UInt32
+
+    init(skd: UInt64, iv: UInt32) {
+      self.skd = skd
+      self.iv = iv
+    }
+
+    fileprivate init(from reader: inout ByteReader) throws(DecodeError) {
+      skd = try reader.u64()
+      iv = try reader.u32()
+    }
+
+    fileprivate func encode(into writer: inout ByteWriter) {
+      writer.u64(skd)
+      writer.u32(iv)
+    }
+  }
+
+  /// Rand to IV_C (2.4.2.4).
+  struct EncryptionRequest: Hashable, Sendable {
+    var randomNumber: UInt64
+    var diversifier: UInt16
+    var half: SessionHalf
+
+    init(randomNumber: UInt64, diversifier: UInt16, half: SessionHalf) {
+      self.randomNumber = randomNumber
+      self.diversifier = diversifier
+      self.half = half
+    }
+
+    fileprivate init(from reader: inout ByteReader) throws(DecodeError) {
+      randomNumber = try reader.u64()
+      diversifier = try reader.u16()
+      half = try SessionHalf(from: &reader)
+    }
+
+    fileprivate func encode(into writer: inout ByteWriter) {
+      writer.u64(randomNumber)
+      writer.u16(diversifier)
+      half.encode(into: &writer)
+    }
+  }
+
+  /// Interval_Min to Offset5 (2.4.2.16).
+  struct ConnectionParam: Hashable, Sendable {
+    var range: ConnectionParameterRange
+    /// Units of 1.25 ms; 0: none.
+    var preferredPeriodicity: UInt8
+    var referenceEventCount: UInt16
+    /// Anchor points in the order of preference, units of 1.25 ms; 0xFFFF: none.
+    var offsets: [UInt16]
+
+    init(_ range: ConnectionParameterRange, referenceEventCount: UInt16) {
+      self.range = range
+      preferredPeriodicity = 0
+      self.referenceEventCount = referenceEventCount
+      offsets = Array(repeating: 0xFFFF, count: 6)
+    }
+
+    /// Whether every field is in its range.
+    var isValid: Bool {
+      range.isValid && UInt16(preferredPeriodicity) <= range.intervalMax.rawValue
+        && offsets.allSatisfy { $0 == 0xFFFF || $0 < range.intervalMax.rawValue }
+    }
+
+    fileprivate init(from reader: inout ByteReader) throws(DecodeError) {
+      range = ConnectionParameterRange(
+        intervalMin: ConnectionInterval(rawValue: try reader.u16()),
+        intervalMax: ConnectionInterval(rawValue: try reader.u16()), latency: try reader.u16(),
+        supervisionTimeout: SupervisionTimeout(rawValue: try reader.u16()))
+      preferredPeriodicity = try reader.u8()
+      referenceEventCount = try reader.u16()
+      offsets = []
+      for _ in 0..<6 { offsets.append(try reader.u16()) }
+    }
+
+    fileprivate func encode(into writer: inout ByteWriter) {
+      writer.u16(range.intervalMin.rawValue)
+      writer.u16(range.intervalMax.rawValue)
+      writer.u16(range.latency)
+      writer.u16(range.supervisionTimeout.rawValue)
+      writer.u8(preferredPeriodicity)
+      writer.u16(referenceEventCount)
+      for offset in offsets { writer.u16(offset) }
+    }
+  }
+
   var opcode: UInt8 {
     switch self {
     case .connectionUpdateInd: 0x00
     case .channelMapInd: 0x01
     case .terminateInd: 0x02
+    case .encReq: 0x03
+    case .encRsp: 0x04
+    case .startEncReq: 0x05
+    case .startEncRsp: 0x06
     case .unknownRsp: 0x07
     case .featureReq: 0x08
     case .featureRsp: 0x09
+    case .pauseEncReq: 0x0A
+    case .pauseEncRsp: 0x0B
     case .versionInd: 0x0C
     case .rejectInd: 0x0D
     case .peripheralFeatureReq: 0x0E
+    case .connectionParamReq: 0x0F
+    case .connectionParamRsp: 0x10
     case .rejectExtInd: 0x11
     case .pingReq: 0x12
     case .pingRsp: 0x13
     case .lengthReq: 0x14
     case .lengthRsp: 0x15
+    case .phyReq: 0x16
+    case .phyRsp: 0x17
+    case .phyUpdateInd: 0x18
+    case .minUsedChannelsInd: 0x19
+    case .clockAccuracyReq: 0x1D
+    case .clockAccuracyRsp: 0x1E
     case .unknown(let opcode, _): opcode
     }
   }
@@ -276,25 +400,40 @@ extension LLControlPDU: WireCodable {
   private static func known(_ opcode: UInt8, _ reader: inout ByteReader) throws(DecodeError) -> LLControlPDU {
     switch opcode {
     case 0x00:
-      return .connectionUpdateInd(
+      .connectionUpdateInd(
         winSize: try reader.u8(), winOffset: try reader.u16(), interval: ConnectionInterval(rawValue: try reader.u16()),
         latency: try reader.u16(), timeout: SupervisionTimeout(rawValue: try reader.u16()), instant: try reader.u16())
-    case 0x01: return .channelMapInd(channelMap: try readChannelMap(&reader), instant: try reader.u16())
-    case 0x02: return .terminateInd(HCIStatus(rawValue: try reader.u8()))
-    case 0x07: return .unknownRsp(opcode: try reader.u8())
-    case 0x08: return .featureReq(try reader.u64())
-    case 0x09: return .featureRsp(try reader.u64())
-    case 0x0C:
-      return .versionInd(version: try reader.u8(), company: try reader.u16(), subversion: try reader.u16())
-    case 0x0D: return .rejectInd(HCIStatus(rawValue: try reader.u8()))
-    case 0x0E: return .peripheralFeatureReq(try reader.u64())
-    case 0x11: return .rejectExtInd(opcode: try reader.u8(), HCIStatus(rawValue: try reader.u8()))
-    case 0x12: return .pingReq
-    case 0x13: return .pingRsp
-    case 0x14: return .lengthReq(try DataLengths(from: &reader))
-    case 0x15: return .lengthRsp(try DataLengths(from: &reader))
-    default:
-      return .unknown(opcode: opcode, data: reader.restArray())
+    case 0x01: .channelMapInd(channelMap: try readChannelMap(&reader), instant: try reader.u16())
+    case 0x02: .terminateInd(HCIStatus(rawValue: try reader.u8()))
+    case 0x03: .encReq(try EncryptionRequest(from: &reader))
+    case 0x04: .encRsp(try SessionHalf(from: &reader))
+    case 0x05: .startEncReq
+    case 0x06: .startEncRsp
+    case 0x07: .unknownRsp(opcode: try reader.u8())
+    case 0x08: .featureReq(try reader.u64())
+    case 0x09: .featureRsp(try reader.u64())
+    case 0x0A: .pauseEncReq
+    case 0x0B: .pauseEncRsp
+    case 0x0C: .versionInd(version: try reader.u8(), company: try reader.u16(), subversion: try reader.u16())
+    case 0x0D: .rejectInd(HCIStatus(rawValue: try reader.u8()))
+    case 0x0E: .peripheralFeatureReq(try reader.u64())
+    case 0x0F: .connectionParamReq(try ConnectionParam(from: &reader))
+    case 0x10: .connectionParamRsp(try ConnectionParam(from: &reader))
+    case 0x11: .rejectExtInd(opcode: try reader.u8(), HCIStatus(rawValue: try reader.u8()))
+    case 0x12: .pingReq
+    case 0x13: .pingRsp
+    case 0x14: .lengthReq(try DataLengths(from: &reader))
+    case 0x15: .lengthRsp(try DataLengths(from: &reader))
+    case 0x16: .phyReq(tx: PHYMask(rawValue: try reader.u8()), rx: PHYMask(rawValue: try reader.u8()))
+    case 0x17: .phyRsp(tx: PHYMask(rawValue: try reader.u8()), rx: PHYMask(rawValue: try reader.u8()))
+    case 0x18:
+      .phyUpdateInd(
+        central: PHYMask(rawValue: try reader.u8()), peripheral: PHYMask(rawValue: try reader.u8()),
+        instant: try reader.u16())
+    case 0x19: .minUsedChannelsInd(phys: PHYMask(rawValue: try reader.u8()), count: try reader.u8())
+    case 0x1D: .clockAccuracyReq(try reader.u8())
+    case 0x1E: .clockAccuracyRsp(try reader.u8())
+    default: .unknown(opcode: opcode, data: reader.restArray())
     }
   }
 
@@ -311,6 +450,8 @@ extension LLControlPDU: WireCodable {
     case .channelMapInd(let map, let instant):
       writeChannelMap(map, &writer)
       writer.u16(instant)
+    case .encReq(let request): request.encode(into: &writer)
+    case .encRsp(let half): half.encode(into: &writer)
     case .terminateInd(let reason), .rejectInd(let reason): writer.u8(reason.rawValue)
     case .unknownRsp(let opcode): writer.u8(opcode)
     case .featureReq(let features), .featureRsp(let features), .peripheralFeatureReq(let features):
@@ -319,12 +460,24 @@ extension LLControlPDU: WireCodable {
       writer.u8(version)
       writer.u16(company)
       writer.u16(subversion)
+    case .connectionParamReq(let parameters), .connectionParamRsp(let parameters): parameters.encode(into: &writer)
     case .rejectExtInd(let opcode, let reason):
       writer.u8(opcode)
       writer.u8(reason.rawValue)
-    case .pingReq, .pingRsp: break
-    case .unknown(_, let data): writer.bytes(data)
+    case .startEncReq, .startEncRsp, .pauseEncReq, .pauseEncRsp, .pingReq, .pingRsp: break
     case .lengthReq(let lengths), .lengthRsp(let lengths): lengths.encode(into: &writer)
+    case .phyReq(let tx, let rx), .phyRsp(let tx, let rx):
+      writer.u8(tx.rawValue)
+      writer.u8(rx.rawValue)
+    case .phyUpdateInd(let central, let peripheral, let instant):
+      writer.u8(central.rawValue)
+      writer.u8(peripheral.rawValue)
+      writer.u16(instant)
+    case .minUsedChannelsInd(let phys, let count):
+      writer.u8(phys.rawValue)
+      writer.u8(count)
+    case .clockAccuracyReq(let accuracy), .clockAccuracyRsp(let accuracy): writer.u8(accuracy)
+    case .unknown(_, let data): writer.bytes(data)
     }
   }
 }

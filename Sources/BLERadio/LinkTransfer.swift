@@ -6,7 +6,8 @@ import BLECore
 /// acknowledgement scheme of Vol 6 Part B 4.5.9.
 ///
 /// One PDU is outstanding at a time. It is sent again, with fresh NESN and MD, until the peer's NESN differs from its
-/// SN. Control PDUs go before data, but never between a PDU and its retransmission.
+/// SN. Control PDUs go before data, but never between a PDU and its retransmission. Where the link is encrypted a PDU is
+/// sealed once; its retransmissions are the same octets but for NESN and MD, which are not sealed.
 struct LinkTransfer {
   /// What the peer's acknowledgement was for.
   enum Acknowledged: Hashable {
@@ -16,16 +17,22 @@ struct LinkTransfer {
     case data(endsPacket: Bool)
   }
 
-  /// Header and payload of the PDU that ``prepare(octets:)`` made.
+  /// Header and payload, with MIC, of the PDU that ``prepare(octets:)`` and ``seal()`` made.
   private(set) var pdu: [UInt8] = []
   /// MD of that PDU.
   private(set) var sentMoreData = false
   /// Effective maximum of octets in one PDU.
   var maxTxOctets = Int(LinkLayer.dataOctetsMin)
+  /// What seals PDUs that are sent for the first time from now on, and what opens those that come.
+  var txCipher: LinkCipher?
+  var rxCipher: LinkCipher?
+  /// Whether the host's packets wait, and only control PDUs go out.
+  var isDataHeld = false
 
   private var sn = false
   private var nesn = false
   private var outstanding: Acknowledged?
+  private var isSealed = false
   private var controls = PacketQueue<UInt8>()
   private var packets = PacketQueue<LLID>()
   /// The host's packet that is being cut, from `offset` on.
@@ -46,7 +53,9 @@ struct LinkTransfer {
   var isRetransmission: Bool { outstanding != nil }
 
   /// Whether something waits behind the outstanding PDU.
-  private var hasMore: Bool { offset < current.count || !packets.isEmpty || !controls.isEmpty }
+  private var hasMore: Bool { !controls.isEmpty || !isDataHeld && (offset < current.count || !packets.isEmpty) }
+
+  private var micCount: Int { txCipher == nil ? 0 : LinkLayer.micCount }
 
   mutating func enqueue(_ control: LLControlPDU) {
     controls.append(control.opcode) { control.encode(into: &$0) }
@@ -62,20 +71,23 @@ struct LinkTransfer {
     offset = 0
   }
 
-  /// Octets of payload of the PDU that would be sent next if there were time for anything.
+  /// Octets of payload, with MIC, of the PDU that would be sent next if there were time for anything.
   var nextOctets: Int {
     if outstanding != nil { return pdu.count - LinkLayer.headerCount }
-    if !controls.isEmpty { return controls.firstCount }
-    if offset < current.count { return min(maxTxOctets, current.count - offset) }
-    return packets.isEmpty ? 0 : min(maxTxOctets, packets.firstCount)
+    guard hasMore else { return 0 }
+    if !controls.isEmpty { return controls.firstCount + micCount }
+    let rest = offset < current.count ? current.count - offset : packets.firstCount
+    return min(maxTxOctets, rest) + micCount
   }
 
   /// Makes ``pdu``: the outstanding PDU again, else the next one if its payload has at most `octets`, else an empty one.
+  /// It can be sent after ``seal()``.
   ///
   /// - Returns: the opcode of a control PDU that is sent for the first time.
   mutating func prepare(octets: Int) -> UInt8? {
     var first: UInt8?
     if outstanding == nil {
+      isSealed = false
       writer.removeAll()
       writer.u16(0)
       if nextOctets > octets || !hasMore {
@@ -93,9 +105,6 @@ struct LinkTransfer {
         takeFragment()
       }
     }
-    sentMoreData = hasMore
-    let llid = DataHeader(pdu[0]).llid
-    pdu[0] = DataHeader(llid: llid, nesn: nesn, sn: sn, md: sentMoreData).octet
     return first
   }
 
@@ -104,6 +113,15 @@ struct LinkTransfer {
     guard pdu.count >= 4 else { return }
     pdu[pdu.count - 2] = UInt8(truncatingIfNeeded: instant)
     pdu[pdu.count - 1] = UInt8(truncatingIfNeeded: instant >> 8)
+  }
+
+  /// Encrypts ``pdu`` if that has to be, and gives it its header. `false`: no more can be encrypted.
+  mutating func seal() -> Bool {
+    sentMoreData = hasMore
+    pdu[0] = pdu[0] & 3 | (nesn ? 4 : 0) | (sn ? 8 : 0) | (sentMoreData ? 16 : 0)
+    guard !isSealed else { return true }
+    isSealed = true
+    return txCipher?.seal(&pdu) ?? true
   }
 
   /// NESN of a valid packet. Returns what it acknowledges.

@@ -3,8 +3,7 @@
 public import BLECore
 
 /// A device of one ``RadioWorld``, numbered from 0 in the order in which devices joined.
-@frozen
-public struct RadioDeviceID: RawRepresentable, Hashable, Comparable, Sendable {
+@frozen public struct RadioDeviceID: RawRepresentable, Hashable, Comparable, Sendable {
   public let rawValue: Int32
   @inlinable public init(rawValue: Int32) { self.rawValue = rawValue }
   @inlinable public static func < (a: RadioDeviceID, b: RadioDeviceID) -> Bool { a.rawValue < b.rawValue }
@@ -32,6 +31,10 @@ public struct AirPacketInfo: Hashable, Sendable {
   public var channel: UInt8
   /// Of the link, or of all advertising.
   public var accessAddress: UInt32
+  /// How it was sent.
+  public var phy: AirPHY
+  /// How it was coded, if ``phy`` is ``AirPHY/leCoded``.
+  public var coding: AirCoding
   /// What the CRC started with, 24 bits.
   public var crcInit: UInt32
   /// dBm at a sniffer.
@@ -48,6 +51,10 @@ public protocol AirObserver: AnyObject {
 
 /// One radio world: a ``Simulator`` and the air that the devices in it share. Worlds know nothing of each other.
 ///
+/// Devices without a position hear each other as the world's ``rssi`` and ``loss`` say. Between those that have one,
+/// strength follows from distance, walls and transmit power, and losses from strength. Packets that overlap on a channel
+/// collide.
+///
 /// Losses are drawn from the seed, the two devices and the number of the sender's packet alone: another device, or
 /// another setting for other devices, does not change a link's luck.
 public final class RadioWorld {
@@ -59,6 +66,10 @@ public final class RadioWorld {
   public let seed: UInt64
   /// Gets every packet that is sent; held weakly.
   public weak var observer: (any AirObserver)? { didSet { hasObserver = observer != nil } }
+
+  /// Where the sniffer is whose signal strengths ``AirPacketInfo`` has. It hears everything, wherever it is; nil: at no
+  /// place, with the world's ``rssi``.
+  public var sniffer: Position?
 
   @exclusivity(unchecked) var medium: Medium
   @exclusivity(unchecked) private var hasObserver = false
@@ -77,7 +88,7 @@ public final class RadioWorld {
     self.simulator = simulator
     self.seed = seed
     self.setting = setting
-    medium = Medium(seed: seed)
+    medium = Medium(seed: seed, isIdeal: setting == .ideal)
   }
 
   // MARK: - Settings
@@ -86,7 +97,7 @@ public final class RadioWorld {
   /// ``AirSetting/ideal``.
   public var loss: Double = 0 { didSet { medium.lossThreshold = Medium.threshold(loss) } }
 
-  /// Received signal strength in dBm where no pair says otherwise.
+  /// Received signal strength in dBm where no pair says otherwise, and where not both devices have a position.
   public var rssi: Int8 {
     get { medium.rssi }
     set { medium.rssi = newValue }
@@ -100,7 +111,8 @@ public final class RadioWorld {
     medium.changePair(a, b) { $0.lossThreshold = probability.map(Medium.threshold) }
   }
 
-  /// The signal strength in dBm with which `a` and `b` hear each other; nil: as the world's.
+  /// The signal strength in dBm with which `a` and `b` hear each other, wherever they are, and without the losses that
+  /// would follow from it; nil: as the world's, or as their positions make it.
   public func setRSSI(_ rssi: Int8?, between a: RadioDeviceID, and b: RadioDeviceID) {
     medium.changePair(a, b) { $0.rssi = rssi }
   }
@@ -128,39 +140,54 @@ public final class RadioWorld {
   func release(_ id: EndpointID) { medium.release(id) }
 
   /// Listens for packets with `accessAddress` that begin on `channel` from now on, until ``ignore(_:)``.
-  func listen(_ id: EndpointID, channel: UInt8, accessAddress: UInt32) {
-    medium.listen(id, channel: channel, accessAddress: accessAddress, now: simulator.now)
+  func listen(_ id: EndpointID, channel: UInt8, accessAddress: UInt32, phy: AirPHY = .le1M) {
+    medium.listen(id, channel: channel, accessAddress: accessAddress, phy: phy, now: simulator.now)
   }
 
   /// Stops listening.
   func ignore(_ id: EndpointID) { medium.ignore(id) }
 
   /// When the packet that `id` is receiving at this moment will end; nil if it hears none.
-  func receptionEnd(_ id: EndpointID) -> Instant? { medium.receptionEnd(id) }
+  func receptionEnd(_ id: EndpointID) -> Instant? { medium.receptionEnd(id, now: simulator.now) }
 
-  /// How long a PDU of `count` octets, header and payload, is on air.
-  func airTime(_ count: Int) -> TimeSpan {
-    setting == .ideal ? .zero : LinkLayer.airTime(pduCount: count)
+  /// How long a PDU with `count` octets of payload is on air.
+  func airTime(payloadCount count: Int, phy: AirPHY = .le1M, coding: AirCoding = .s8) -> TimeSpan {
+    setting == .ideal ? .zero : phy.airTime(payloadCount: count, coding: coding)
   }
 
   /// T_IFS, the time between two packets of an exchange.
   var interFrameSpace: TimeSpan { setting == .ideal ? .zero : LinkLayer.interFrameSpace }
 
-  /// How long a receiver waits beyond the time at which a packet must begin. In the ideal air it begins at that time, and
-  /// an instant later is late enough.
-  var detectionTime: TimeSpan { setting == .ideal ? .nanoseconds(1) : LinkLayer.detectionTime }
+  /// How long a receiver waits beyond the time at which a packet must begin, until it knows that there is none: preamble,
+  /// access address, and the jitter that the specification allows. In the ideal air it begins at that time, and an
+  /// instant later is late enough.
+  func detectionTime(_ phy: AirPHY) -> TimeSpan {
+    setting == .ideal ? .nanoseconds(1) : phy.synchronizationTime + LinkLayer.jitterAllowance
+  }
 
   /// Sends `pdu` now. Its user is told when the last bit is out.
-  func transmit(_ pdu: [UInt8], from id: EndpointID, channel: UInt8, accessAddress: UInt32, crcInit: UInt32) {
-    let packet = medium.takeIdlePacket() ?? AirPacket(self)
+  func transmit(
+    _ pdu: [UInt8], from id: EndpointID, channel: UInt8, accessAddress: UInt32, crcInit: UInt32, phy: AirPHY = .le1M,
+    coding: AirCoding = .s8, reduction: Decibels = .zero
+  ) {
+    let packet = medium.takeIdlePacket() ?? makePacket()
     packet.start = simulator.now
-    packet.end = simulator.now + airTime(pdu.count)
+    packet.end = simulator.now + airTime(payloadCount: pdu.count - LinkLayer.headerCount, phy: phy, coding: coding)
+    packet.phy = phy
+    packet.coding = coding
+    packet.reduction = reduction
     packet.channel = channel
     packet.accessAddress = accessAddress
     packet.crcInit = crcInit
     packet.set(pdu)
     medium.launch(packet, from: id)
     if let event = packet.event { simulator.arm(event, at: packet.end) }
+  }
+
+  private func makePacket() -> AirPacket {
+    let packet = AirPacket(self)
+    medium.keep(packet)
+    return packet
   }
 
   /// The packet's last bit: whoever heard all of it gets it, then its sender knows that it is out.
@@ -170,8 +197,8 @@ public final class RadioWorld {
       if hasObserver { observe(packet) }
       // A receiver may make another stop listening, hence the second look at each; nothing lands inside a landing.
       for index in 0..<count {
-        guard let (user, device) = medium.receiver(index, of: packet) else { continue }
-        user.receive(packet, medium.reception(of: packet, by: device, isIdeal: setting == .ideal))
+        guard let user = medium.receiver(index, of: packet) else { continue }
+        user.receive(packet, medium.reception(index, of: packet))
       }
       medium.user(packet.endpoint)?.transmissionEnded()
     }
@@ -182,7 +209,8 @@ public final class RadioWorld {
     let pdu = packet.pdu
     let info = AirPacketInfo(
       start: packet.start, end: packet.end, sender: packet.sender, channel: packet.channel,
-      accessAddress: packet.accessAddress, crcInit: packet.crcInit, rssi: rssi, isCRCValid: true)
+      accessAddress: packet.accessAddress, phy: packet.phy, coding: packet.coding, crcInit: packet.crcInit,
+      rssi: medium.signalStrength(from: packet.sender, reduction: packet.reduction, at: sniffer).rssi, isCRCValid: true)
     observer?.observe(info, pdu: pdu.span.bytes)
   }
 }
@@ -190,7 +218,10 @@ public final class RadioWorld {
 /// What a device draws random numbers for; each purpose has a generator of its own.
 enum RandomPurpose: UInt64 {
   case advertisingDelay = 1
-  case backoff, accessAddress, hop, hostRandom
+  case backoff, accessAddress, hop, hostRandom, session, clock
+  case shadowing
+  // Draws for one packet at one receiver.
+  case loss, burst, interference, noise
 }
 
 extension SeededGenerator {

@@ -5,8 +5,8 @@ public import BLEHCI
 
 /// An LE controller without hardware: HCI on one side, the Link Layer in a ``RadioWorld`` on the other.
 ///
-/// It does legacy advertising, scanning, initiating and any number of connections in both roles at once on one radio: a
-/// connection event takes precedence over advertising, that over scanning; where two connections want the radio at
+/// It does legacy and extended advertising with several sets, scanning, initiating, privacy, and any number of connections
+/// in both roles at once on one radio: a connection event takes precedence over advertising, that over scanning; where two connections want the radio at
 /// once the later event is skipped, and has precedence the next time.
 ///
 /// Its owner keeps it alive: the transport holds it weakly. When the transport closes, as when the host's process dies,
@@ -33,7 +33,8 @@ public final class VirtualController: HCIReceiver {
   /// Who has the radio.
   enum RadioUser: Equatable {
     case link(ConnectionHandle)
-    case advertiser
+    /// By the set's number, nil for the legacy commands' one.
+    case advertiser(UInt8?)
   }
 
   /// The world whose air it uses.
@@ -42,6 +43,12 @@ public final class VirtualController: HCIReceiver {
   public let device: RadioDeviceID
   /// Public device address.
   public let address: BDAddress
+  /// By how many parts in 10^9 its seconds are longer than the world's; what it claims of its clock is 50 000 at most.
+  /// A random value within that from the start; connections made afterwards go by it.
+  public var clockError: Int64
+  /// Whether a host may encrypt a link with a key of zeros, which stands for a key that was never set. `false` from the
+  /// start: such a command is refused.
+  public var allowsZeroKeys = false
   /// Whether it is on: true until ``powerOff()`` or until its transport closes.
   public private(set) var isPoweredOn = true
 
@@ -56,13 +63,17 @@ public final class VirtualController: HCIReceiver {
   private var nextHandle: UInt16 = 0x40
   private var connectionRandom: SeededGenerator
   private var hopRandom: SeededGenerator
+  private var sessionRandom: SeededGenerator
   var hostRandom: SeededGenerator
   private(set) lazy var advertiser = Advertiser(controller: self, world: world, device: device)
+  /// Advertising sets, in the order in which they were made.
+  var sets: [Advertiser] = []
   private(set) lazy var observer = Observer(controller: self, world: world, device: device)
 
   /// Everything that Reset forgets.
   struct Settings {
     var eventMask = EventMask.initial
+    var eventMaskPage2 = EventMask.initialPage2
     var leEventMask = LEEventMask.initial
     var randomAddress: BDAddress?
     var scan = Observer.Scan()
@@ -70,6 +81,11 @@ public final class VirtualController: HCIReceiver {
     var suggestedMaxTxOctets = LinkLayer.dataOctetsMin
     var suggestedMaxTxTime = LinkLayer.dataTimeMin
     var channelMap = LinkLayer.allDataChannels
+    /// The family of advertising commands that the host uses; nil before the first.
+    var commandFamily: CommandFamily?
+    var privacy = AddressResolver()
+    /// LE Set Default PHY.
+    var phys = PHYPreference()
   }
 
   /// A controller with the public address `address` that serves the host at the other end of `transport`.
@@ -80,6 +96,10 @@ public final class VirtualController: HCIReceiver {
     device = world.addDevice()
     connectionRandom = world.generator(device, .accessAddress)
     hopRandom = world.generator(device, .hop)
+    sessionRandom = world.generator(device, .session)
+    var clockRandom = world.generator(device, .clock)
+    let accuracy = world.setting == .physical ? UInt64(LinkLayer.sleepClockPPM) * 1_000 : 0
+    clockError = Int64(clockRandom.below(2 * accuracy + 1)) - Int64(accuracy)
     hostRandom = world.generator(device, .hostRandom)
     transport.receiver = self
   }
@@ -128,6 +148,8 @@ public final class VirtualController: HCIReceiver {
     radioUser = nil
     advertiserWaitsSince = nil
     advertiser.stop()
+    for set in sets { set.stop() }
+    sets.removeAll()
     observer.stopAll()
     advertiser = Advertiser(controller: self, world: world, device: device)
     observer = Observer(controller: self, world: world, device: device)
@@ -167,21 +189,38 @@ public final class VirtualController: HCIReceiver {
 
   // MARK: - Connections
 
-  /// CONNECT_IND was sent or received just now.
+  /// A request for a connection was sent or received, and is agreed on.
+  ///
+  /// - Parameters:
+  ///   - local, peer: as they are on air.
+  ///   - advertiser: the set that it came to; stopped already.
   func connected(
     _ role: ConnectionRole, local: DeviceAddress, peer: DeviceAddress, _ request: ConnectionRequestData,
-    usesAlgorithm2: Bool
+    _ start: ConnectionStart, by advertiser: Advertiser? = nil
   ) {
     let setup = LinkConnection.Setup(
-      handle: takeHandle(), role: role, localAddress: local, peerAddress: peer, request: request,
-      usesAlgorithm2: usesAlgorithm2, start: world.simulator.now, maxTxOctets: settings.suggestedMaxTxOctets,
-      maxTxTime: settings.suggestedMaxTxTime)
+      handle: takeHandle(), role: role, localAddress: local, peerAddress: resolved(peer), request: request,
+      usesAlgorithm2: start.usesAlgorithm2, start: start.end, maxTxOctets: settings.suggestedMaxTxOctets,
+      maxTxTime: settings.suggestedMaxTxTime, preference: settings.phys, phy: start.phy,
+      windowDelay: LinkLayer.transmitWindowDelay(isAuxiliary: start.isAuxiliary, start.phy),
+      random: SeededGenerator(seed: sessionRandom.next()))
     let link = LinkConnection(setup, controller: self, world: world, device: device)
     links.append(link)
-    report(connected: link, clockAccuracy: role == .central ? 0 : request.sca)
+    report(connected: link, peerOnAir: peer, clockAccuracy: role == .central ? 0 : request.sca)
     send(
       LEChannelSelectionAlgorithm(
-        connectionHandle: link.handle, channelSelectionAlgorithm: usesAlgorithm2 ? .algorithm2 : .algorithm1))
+        connectionHandle: link.handle, channelSelectionAlgorithm: start.usesAlgorithm2 ? .algorithm2 : .algorithm1))
+    if let handle = advertiser?.handle {
+      send(
+        LEAdvertisingSetTerminated(
+          status: .success, advertisingHandle: handle, connectionHandle: link.handle, numCompletedEvents: 0))
+    }
+  }
+
+  /// How long `span` by this device's clock is by the world's.
+  func local(_ span: TimeSpan) -> TimeSpan {
+    let (product, isOverflow) = span.nanoseconds.multipliedReportingOverflow(by: clockError)
+    return isOverflow ? span : TimeSpan(nanoseconds: span.nanoseconds + product / 1_000_000_000)
   }
 
   /// Handles go round, so that one is not taken again at once.
@@ -195,7 +234,8 @@ public final class VirtualController: HCIReceiver {
 
   /// Whether there is room for a connection to `peer`, and none yet.
   func mayConnect(to peer: DeviceAddress) -> Bool {
-    links.count < Self.connectionCountMax && !links.contains { $0.peerAddress == peer }
+    let peer = resolved(peer)
+    return links.count < Self.connectionCountMax && !links.contains { $0.peerAddress.isSameDevice(as: peer) }
   }
 
   func linkEnded(_ link: LinkConnection, _ reason: HCIStatus) {
@@ -204,32 +244,35 @@ public final class VirtualController: HCIReceiver {
     send(DisconnectionComplete(status: .success, connectionHandle: link.handle, reason: reason))
   }
 
+  /// Whether a device is in the Filter Accept List, by its identity where its address can be resolved.
   func isInAcceptList(_ device: DeviceAddress) -> Bool {
-    for entry in settings.acceptList where entry.address == device.address && entry.type.onAir == device.type.onAir {
-      return true
-    }
+    let device = resolved(device)
+    return isPrivacyKept(by: device) && isListed(device)
+  }
+
+  /// Whether a device, by its identity, is in the list.
+  func isListed(_ device: DeviceAddress) -> Bool {
+    for entry in settings.acceptList where entry.isSameDevice(as: device) { return true }
     return false
   }
 
-  /// LLData for a connection whose CONNECT_IND ends at `end`.
-  func makeConnectionRequest(_ parameters: ConnectionParameters, end: Instant) -> ConnectionRequestData {
+  /// LLData for a connection whose transmit window may begin at `earliest`.
+  func makeConnectionRequest(_ parameters: ConnectionParameters, earliest: Instant) -> ConnectionRequestData {
     let hop = UInt8(5 + hopRandom.below(12))
     var accessAddress: UInt32
     repeat {
       accessAddress = AccessAddress.random(using: &connectionRandom)
-    } while links.contains {
-      $0.accessAddress == accessAddress
-    }
+    } while links.contains { $0.accessAddress == accessAddress }
     return ConnectionRequestData(
       accessAddress: accessAddress, crcInit: UInt32(truncatingIfNeeded: connectionRandom.next() >> 40), winSize: 1,
-      winOffset: windowOffset(parameters, end: end), parameters: parameters, channelMap: settings.channelMap, hop: hop,
-      sca: LinkLayer.sleepClockAccuracyCode)
+      winOffset: windowOffset(parameters, earliest: earliest), parameters: parameters, channelMap: settings.channelMap,
+      hop: hop, sca: LinkLayer.sleepClockAccuracyCode)
   }
 
   /// The first transmit window in which the new connection's events keep clear of those that there are.
-  private func windowOffset(_ parameters: ConnectionParameters, end: Instant) -> UInt16 {
+  private func windowOffset(_ parameters: ConnectionParameters, earliest: Instant) -> UInt16 {
     for offset in 0..<parameters.interval.rawValue {
-      let anchor = end + LinkLayer.transmitWindowDelay + LinkLayer.windowUnit * Int(offset)
+      let anchor = earliest + LinkLayer.windowUnit * Int(offset)
       let isClear = links.allSatisfy { link in
         let interval = min(link.parameters.interval, parameters.interval).timeSpan.nanoseconds
         let distance = (anchor - link.nextStart).nanoseconds % interval
@@ -257,14 +300,16 @@ public final class VirtualController: HCIReceiver {
     guard !observer.isConnecting else { return false }
     radioUser = .link(link.handle)
     advertiser.preempt()
+    for set in sets { set.preempt() }
     observer.preempt()
     radioUser = .link(link.handle)
     return true
   }
 
-  func acquireRadio(_ user: RadioUser) -> Bool {
+  /// Gives the radio to an advertiser that needs it for `span`.
+  func acquireRadio(_ user: RadioUser, span: TimeSpan) -> Bool {
     guard world.setting == .physical else { return true }
-    let end = world.simulator.now + Self.advertisingExchange
+    let end = world.simulator.now + span
     guard radioUser == nil, !observer.isConnecting, !links.contains(where: { $0.nextStart < end }) else {
       if advertiserWaitsSince == nil { advertiserWaitsSince = world.simulator.now }
       return false
@@ -278,7 +323,7 @@ public final class VirtualController: HCIReceiver {
   func releaseRadio(_ link: LinkConnection) { releaseRadio(.link(link.handle)) }
 
   func releaseRadio(_ user: RadioUser) {
-    if user == .advertiser { advertiserWaitsSince = nil }
+    if case .advertiser = user { advertiserWaitsSince = nil }
     guard radioUser == user else { return }
     radioUser = nil
     observer.tune()
@@ -301,4 +346,25 @@ public final class VirtualController: HCIReceiver {
     }
     return limit
   }
+}
+
+/// How a connection came about.
+struct ConnectionStart: Hashable {
+  /// When the request's last bit was on air.
+  var end: Instant
+  var phy: AirPHY
+  /// AUX_CONNECT_REQ, not CONNECT_IND.
+  var isAuxiliary: Bool
+  var usesAlgorithm2: Bool
+}
+
+extension DeviceAddress {
+  /// Whether both name the same device: an identity address is that of the device, however it was learnt.
+  func isSameDevice(as other: DeviceAddress) -> Bool {
+    guard type != .anonymous, other.type != .anonymous else { return type == other.type }
+    return address == other.address && type.onAir == other.type.onAir
+  }
+
+  /// Who advertises without an address.
+  static let anonymous = DeviceAddress(.zero, type: .anonymous)
 }

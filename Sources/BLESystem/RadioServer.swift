@@ -42,18 +42,36 @@ public final class RadioServer {
   private var slots: [Slot] = []
   private let report: (Event) -> Void
   private let capture: String?
+  /// Held here: the world does not.
+  private var airCapture: AirCapture?
 
   /// Slots at most: more connections are refused.
   public static let slotsMax = 10_000
 
   /// `report` is called on the loop.
   ///
-  /// `capture`: where the packets of each slot's host go, the slot before the extension; nil for nowhere.
-  public init(pump: RadioPump, seed: UInt64, capture: String? = nil, report: @escaping (Event) -> Void) {
+  /// `capture`: where the packets of each slot's host go, the slot before the extension; `airCapture`: where all goes that
+  /// is on air. nil for nowhere.
+  public init(
+    pump: RadioPump, seed: UInt64, capture: String? = nil, airCapture: String? = nil, report: @escaping (Event) -> Void
+  ) {
     self.pump = pump
     self.capture = capture
     world = RadioWorld(simulator: pump.simulator, seed: seed)
     self.report = report
+    if let airCapture { self.airCapture = Self.capture(world, airCapture, pump.loop) }
+  }
+
+  private static func capture(_ world: RadioWorld, _ path: String, _ loop: EventLoop) -> AirCapture? {
+    do {
+      let file = try CaptureFile(emptyAt: path, loop: loop) { Log.line("CoreBluetooth: \($0)") }
+      let capture = AirCapture { file.append($0) }
+      world.observer = capture
+      return capture
+    } catch {
+      Log.line("CoreBluetooth: \(error)")
+      return nil
+    }
   }
 
   /// The public address of a slot: a locally administered one, with the slot in its low half.

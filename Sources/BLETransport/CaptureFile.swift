@@ -4,7 +4,8 @@ import BLECore
 public import BLEHCI
 import Glibc
 
-/// A btsnoop file that is being written: the HCI packets of one host, for Wireshark and `btmon -r`.
+/// A capture that is being written: a btsnoop file with the HCI packets of one host, for Wireshark and `btmon -r`, or
+/// one of another format whose records somebody else makes.
 ///
 /// What is recorded in one turn of the loop is written at its end, so that a program that is killed leaves at most
 /// its last packets out.
@@ -17,10 +18,19 @@ public final class CaptureFile {
   private var hasFailed = false
   private let failed: (HCITransportError) -> Void
 
-  /// Makes the file, replacing an older one. `failed` is called once, on the loop, if it cannot be written further:
+  /// Makes a btsnoop file, replacing an older one. `failed` is called once, on the loop, if it cannot be written further:
   /// it then ends there.
-  public init(
+  public convenience init(
     path: String, loop: EventLoop, failed: @escaping (HCITransportError) -> Void
+  ) throws(HCITransportError) {
+    try self.init(emptyAt: path, loop: loop, failed: failed)
+    BTSnoop.encodeHeader(into: &pending)
+    flush()
+  }
+
+  /// Makes an empty file, replacing an older one, for ``append(_:)`` to fill.
+  public init(
+    emptyAt path: String, loop: EventLoop, failed: @escaping (HCITransportError) -> Void
   ) throws(HCITransportError) {
     descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
     guard descriptor >= 0 else {
@@ -29,8 +39,6 @@ public final class CaptureFile {
     self.path = path
     self.loop = loop
     self.failed = failed
-    BTSnoop.encodeHeader(into: &pending)
-    flush()
   }
 
   deinit {
@@ -44,6 +52,16 @@ public final class CaptureFile {
     unsafe clock_gettime(CLOCK_REALTIME, &now)
     let microseconds = Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1_000
     BTSnoop.encodeRecord(direction, type, timestamp: microseconds, payload: payload, into: &pending)
+    flushAtEndOfTurn()
+  }
+
+  /// Adds the next octets of a file of another format.
+  public func append(_ bytes: RawSpan) {
+    pending.bytes(bytes)
+    flushAtEndOfTurn()
+  }
+
+  private func flushAtEndOfTurn() {
     guard !isFlushPending else { return }
     isFlushPending = true
     loop.atEndOfTurn { [weak self] in self?.flush() }

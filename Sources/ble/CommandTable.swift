@@ -94,6 +94,10 @@ enum CommandTable {
           name: "--listen", argument: "unix:PATH|tcp:HOST:PORT", isRepeatable: true,
           help: "Where to accept HCI (H4) connections; at least one."),
         OptionSpec(name: "--seed", argument: "N", help: "What all chance in the radio starts from; default 0."),
+        OptionSpec(
+          name: "--air-capture", argument: "FILE",
+          help: "Write all that is on air to FILE (pcap, LE Link Layer; Wireshark and tshark open it), with simulated "
+            + "times."),
         OptionSpec(name: "--control", argument: "unix:PATH", help: "Where to accept control connections."),
       ]),
     CommandSpec(

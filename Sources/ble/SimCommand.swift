@@ -13,6 +13,7 @@ struct SimCommand {
   private let addresses: [SocketAddress]
   private let control: SocketAddress?
   private let seed: UInt64
+  private let airCapture: String?
 
   init(_ context: CommandContext) throws(Failure) {
     self.context = context
@@ -36,6 +37,17 @@ struct SimCommand {
     } else {
       seed = 0
     }
+    airCapture = arguments.value("--air-capture")
+    if let airCapture { try Self.checkWritable(airCapture) }
+  }
+
+  /// Whoever names a file that cannot be written learns it before the radio is on.
+  private static func checkWritable(_ file: String) throws(Failure) {
+    let descriptor = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else {
+      throw .failed("cannot write the capture \(harmless(file)): \(unsafe String(cString: strerror(errno)))")
+    }
+    close(descriptor)
   }
 
   static func address(_ text: String, allowsPortZero: Bool) throws(Failure) -> SocketAddress {
@@ -62,7 +74,7 @@ struct SimCommand {
     let (output, lines) = context.output.inBackground()
     defer { lines.finish() }
     let radio = RadioProcess(
-      loop: loop, seed: seed, capture: context.arguments.value("--capture"), output: output)
+      loop: loop, seed: seed, capture: context.arguments.value("--capture"), airCapture: airCapture, output: output)
     let outcome = await withCheckedContinuation { continuation in
       loop.execute { [addresses, control] in continuation.resume(returning: radio.start(addresses, control)) }
     }
@@ -85,14 +97,16 @@ final class RadioProcess: @unchecked Sendable {
   private let loop: EventLoop
   private let seed: UInt64
   private let capture: String?
+  private let airCapture: String?
   private let output: Output
   private var pump: RadioPump?
   private(set) var server: RadioServer?
   private var control: LineServer?
 
-  init(loop: EventLoop, seed: UInt64, capture: String? = nil, output: Output) {
+  init(loop: EventLoop, seed: UInt64, capture: String? = nil, airCapture: String? = nil, output: Output) {
     self.loop = loop
     self.capture = capture
+    self.airCapture = airCapture
     self.seed = seed
     self.output = output
   }
@@ -101,7 +115,9 @@ final class RadioProcess: @unchecked Sendable {
   func start(_ addresses: [SocketAddress], _ controlAddress: SocketAddress?) -> Result<Void, HCITransportError> {
     let pump = RadioPump(loop: loop)
     let output = output
-    let server = RadioServer(pump: pump, seed: seed, capture: capture) { Self.show($0, output) }
+    let server = RadioServer(pump: pump, seed: seed, capture: capture, airCapture: airCapture) {
+      Self.show($0, output)
+    }
     self.pump = pump
     self.server = server
     do throws(HCITransportError) {

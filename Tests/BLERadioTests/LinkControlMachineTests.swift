@@ -9,7 +9,11 @@ import Testing
 /// The machine alone, with a peer that does what our own controllers never do.
 @Suite struct LinkControlMachineTests {
   private func machine(isCentral: Bool) -> LinkControl {
-    LinkControl(isCentral: isCentral, maxTxOctets: 251, maxTxTime: 2120)
+    LinkControl(
+      isCentral: isCentral,
+      parameters: ConnectionParameters(
+        interval: ConnectionInterval(rawValue: 24), latency: 0, supervisionTimeout: SupervisionTimeout(rawValue: 200)),
+      maxTxOctets: 251, maxTxTime: 2120)
   }
 
   private func receive(

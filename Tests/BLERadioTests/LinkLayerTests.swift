@@ -70,9 +70,25 @@ private func channelMap(_ bytes: [UInt8]) -> UInt64 {
   }
 
   @Test func airTimes() {
-    #expect(LinkLayer.dataAirTime(octets: 0) == .microseconds(80))
-    #expect(LinkLayer.dataAirTime(octets: 27) == .microseconds(296))
-    #expect(LinkLayer.dataAirTime(octets: 251) == .microseconds(2088))
+    let expected: [(Int, Int, Int, Int, Int)] = [
+      (0, 80, 44, 720, 462), (27, 296, 152, 2_448, 894), (31, 328, 168, 2_704, 958), (251, 2_088, 1_048, 16_784, 4_478),
+      (255, 2_120, 1_064, 17_040, 4_542),
+    ]
+    for (count, le1M, le2M, s8, s2) in expected {
+      #expect(AirPHY.le1M.airTime(payloadCount: count) == .microseconds(le1M))
+      #expect(AirPHY.le2M.airTime(payloadCount: count) == .microseconds(le2M))
+      #expect(AirPHY.leCoded.airTime(payloadCount: count, coding: .s8) == .microseconds(s8))
+      #expect(AirPHY.leCoded.airTime(payloadCount: count, coding: .s2) == .microseconds(s2))
+    }
+    for phy in AirPHY.allCases {
+      for coding in AirCoding.allCases {
+        for count in 0...255 {
+          let time = phy.airTime(payloadCount: count, coding: coding).nanoseconds
+          #expect(phy.payloadCount(in: time, coding: coding) == count)
+          #expect(phy.payloadCount(in: time - 1, coding: coding) < count)
+        }
+      }
+    }
   }
 
   private let controlPDUs: [LLControlPDU] = [
@@ -85,12 +101,29 @@ private func channelMap(_ bytes: [UInt8]) -> UInt64 {
     .peripheralFeatureReq(1), .rejectExtInd(opcode: 0x0F, .unsupportedRemoteFeature), .pingReq, .pingRsp,
     .lengthReq(.init(maxRxOctets: 251, maxRxTime: 2120, maxTxOctets: 27, maxTxTime: 328)),
     .lengthRsp(.init(maxRxOctets: 1, maxRxTime: 2, maxTxOctets: 3, maxTxTime: 4)),
+    .encReq(.init(randomNumber: 0xABCD_EF12_3456_7890, diversifier: 0x2474, half: .init(skd: 1, iv: 2))),
+    .encRsp(.init(skd: 0x0213_2435_4657_6879, iv: 0xDEAF_BABE)), .startEncReq, .startEncRsp, .pauseEncReq,
+    .pauseEncRsp,
+    .connectionParamReq(
+      .init(
+        ConnectionParameterRange(
+          intervalMin: ConnectionInterval(rawValue: 6), intervalMax: ConnectionInterval(rawValue: 12), latency: 3,
+          supervisionTimeout: SupervisionTimeout(rawValue: 200)), referenceEventCount: 0x1234)),
+    .connectionParamRsp(
+      .init(
+        ConnectionParameterRange(
+          intervalMin: ConnectionInterval(rawValue: 0), intervalMax: ConnectionInterval(rawValue: 1), latency: 0xFFFF,
+          supervisionTimeout: SupervisionTimeout(rawValue: 1)), referenceEventCount: 0)),
+    .phyReq(tx: .le2M, rx: [.le1M, .leCoded]), .phyRsp(tx: PHYMask(rawValue: 0xFF), rx: []),
+    .phyUpdateInd(central: .le2M, peripheral: [], instant: 0x4321),
+    .minUsedChannelsInd(phys: .le1M, count: 20), .clockAccuracyReq(5), .clockAccuracyRsp(7),
     .unknown(opcode: 0x2A, data: [1, 2]),
   ]
   /// Octets of CtrData by opcode (Vol 6 Part B 2.4.2).
   private let lengths: [UInt8: Int] = [
     0x00: 11, 0x01: 7, 0x02: 1, 0x07: 1, 0x08: 8, 0x09: 8, 0x0C: 5, 0x0D: 1, 0x0E: 8, 0x11: 2, 0x12: 0, 0x13: 0,
-    0x14: 8, 0x15: 8, 0x2A: 2,
+    0x14: 8, 0x15: 8, 0x2A: 2, 0x03: 22, 0x04: 12, 0x05: 0, 0x06: 0, 0x0A: 0, 0x0B: 0, 0x0F: 23, 0x10: 23, 0x16: 2,
+    0x17: 2, 0x18: 4, 0x19: 2, 0x1D: 1, 0x1E: 1,
   ]
 
   @Test func controlPDUsSurviveTheWire() throws {
@@ -152,6 +185,8 @@ private func channelMap(_ bytes: [UInt8]) -> UInt64 {
   /// Makes the next PDU, and says how the peer sees it.
   private func next(_ transfer: inout LinkTransfer, octets: Int = 251) -> (header: DataHeader, payload: [UInt8]) {
     _ = transfer.prepare(octets: octets)
+    let isSealed = transfer.seal()
+    #expect(isSealed)
     return (DataHeader(transfer.pdu[0]), Array(transfer.pdu.dropFirst(2)))
   }
 

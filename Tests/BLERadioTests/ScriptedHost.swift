@@ -203,11 +203,15 @@ struct Pair {
 
   init(
     _ world: RadioWorld, interval: UInt16 = 24, latency: UInt16 = 0, timeout: UInt16 = 100, octets: UInt16 = 27,
-    settle: TimeSpan = .milliseconds(500)
+    settle: TimeSpan = .milliseconds(500), clockErrors: (central: Int64, peripheral: Int64)? = nil
   ) throws {
     self.world = world
     central = ScriptedHost(world, address: 0xC0FF_EE00_0001)
     peripheral = ScriptedHost(world, address: 0xC0FF_EE00_0002)
+    if let clockErrors {
+      central.controller.clockError = clockErrors.central
+      peripheral.controller.clockError = clockErrors.peripheral
+    }
     (centralHandle, peripheralHandle) = try Pair.connect(
       central, peripheral, interval: interval, latency: latency, timeout: timeout, octets: octets, settle: settle)
   }

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import BLECore
+import BLEHCI
+import TestSupport
+import Testing
+
+@testable import BLERadio
+
+@Suite struct AirCaptureTests {
+  final class File {
+    var bytes: [UInt8] = []
+    var chunks = 0
+    func append(_ span: RawSpan) {
+      bytes += [UInt8](span)
+      chunks += 1
+    }
+  }
+
+  private func records(_ file: File) throws -> [AirPCAP.Record] {
+    var records: [AirPCAP.Record] = []
+    let bytes = file.bytes
+    try AirPCAP.read(bytes.span.bytes) { records.append($0) }
+    return records
+  }
+
+  @Test func octetsOfAnAdvertisement() throws {
+    let file = File()
+    let capture = AirCapture { file.append($0) }
+    #expect(
+      file.bytes == [0x4D, 0x3C, 0xB2, 0xA1, 2, 0, 4, 0] + Array(repeating: 0, count: 8) + [255, 255, 0, 0, 0, 1, 0, 0])
+    let info = AirPacketInfo(
+      start: Instant(nanoseconds: 3_000_000_017), end: Instant(nanoseconds: 3_000_128_017),
+      sender: RadioDeviceID(rawValue: 0), channel: 38, accessAddress: 0x8E89_BED6, phy: .le1M, coding: .s8,
+      crcInit: 0x555555, rssi: -71, isCRCValid: true)
+    let pdu: [UInt8] = [0x00, 0x09, 0xA6, 0xA5, 0xA4, 0xA3, 0xA2, 0xA1, 0x02, 0x01, 0x06]
+    capture.observe(info, pdu: pdu.span.bytes)
+    let expected: [UInt8] =
+      [3, 0, 0, 0, 17, 0, 0, 0, 28, 0, 0, 0, 28, 0, 0, 0] + [
+        12, 0xB9, 0, 0, 0xD6, 0xBE, 0x89, 0x8E, 0x13, 0x00, 0xD6, 0xBE, 0x89, 0x8E,
+      ] + pdu + [0xD9, 0x6B, 0xE5]
+    #expect(Array(file.bytes.dropFirst(24)) == expected)
+    #expect(file.chunks == 2)
+  }
+
+  @Test func codedPacketsHaveTheirIndicatorAndDataItsDirection() throws {
+    var writer = ByteWriter()
+    let record = AirPCAP.Record(
+      time: .zero, channel: 5, rssi: -40, accessAddress: 0x1234_5678, kind: .peripheralToCentral, isDecrypted: true,
+      phy: .leCoded, coding: .s2, pdu: [2, 1, 0xAA], crc: 0x030201)
+    AirPCAP.encode(record, into: &writer)
+    // Kind 3, decrypted, MIC checked and right, PHY 2.
+    let flags: UInt16 = 1 | 2 | 8 | 16 | 3 << 7 | 1 << 12 | 1 << 13 | 2 << 14
+    #expect(
+      Array(writer.bytes[16...]) == [
+        6, 0xD8, 0, 0, 0x78, 0x56, 0x34, 0x12, UInt8(flags & 0xFF), UInt8(flags >> 8), 0x78, 0x56, 0x34, 0x12, 1, 2, 1,
+        0xAA, 1, 2, 3,
+      ])
+  }
+
+  @Test func whatIsWrittenCanBeRead() throws {
+    var random = SeededGenerator(seed: 8)
+    var writer = ByteWriter()
+    AirPCAP.encodeHeader(into: &writer)
+    var expected: [AirPCAP.Record] = []
+    for channel in UInt8(0)...39 {
+      for phy in AirPHY.allCases {
+        let kind = try #require(AirPCAP.Kind(rawValue: UInt16(random.below(4))))
+        var record = AirPCAP.Record(
+          time: Instant(nanoseconds: Int64(random.next() >> 20)), channel: channel,
+          rssi: Int8(truncatingIfNeeded: random.next()), accessAddress: UInt32(truncatingIfNeeded: random.next()),
+          kind: kind, auxiliary: kind == .auxiliaryAdvertising ? .auxScanRsp : .auxAdvInd, phy: phy,
+          coding: phy == .leCoded ? .s2 : .s8, pdu: [1, 2] + (0..<random.below(60)).map { UInt8($0) }, crc: 0)
+        record.setCRC(initial: 0x555555)
+        expected.append(record)
+        AirPCAP.encode(record, into: &writer)
+      }
+    }
+    let file = File()
+    file.bytes = writer.bytes
+    let read = try records(file)
+    for (one, other) in zip(read, expected) {
+      var other = other
+      // These bits mean something else there.
+      if other.kind != .auxiliaryAdvertising { other.auxiliary = one.auxiliary }
+      #expect(one == other)
+    }
+    #expect(read.count == expected.count)
+    // Cut anywhere it is refused, or ends at a record.
+    for count in 0..<200 {
+      file.bytes = Array(writer.bytes.prefix(count))
+      #expect(((try? records(file))?.count ?? 0) <= 2)
+    }
+    var hostile = SeededGenerator(seed: 9)
+    for _ in 0..<2_000 {
+      file.bytes = Array(writer.bytes.prefix(400))
+      for _ in 0..<4 { file.bytes[Int(hostile.below(400))] = UInt8(truncatingIfNeeded: hostile.next()) }
+      _ = try? records(file)
+    }
+  }
+
+  @Test func aConnectionHasBothDirections() throws {
+    let world = RadioWorld(seed: 2)
+    let file = File()
+    let capture = AirCapture { file.append($0) }
+    world.observer = capture
+    let pair = try Pair(world)
+    pair.central.sendData(pair.centralHandle, [3, 0, 4, 0, 1, 2, 3])
+    pair.advance(.milliseconds(200))
+    let records = try records(file)
+    let kinds = records.filter { $0.accessAddress != 0x8E89_BED6 }.map(\.kind)
+    #expect(kinds.count > 20)
+    #expect(
+      kinds.prefix(4) == [.centralToPeripheral, .peripheralToCentral, .centralToPeripheral, .peripheralToCentral])
+    #expect(Set(kinds) == [.centralToPeripheral, .peripheralToCentral])
+    // In order, and each with its CRC.
+    #expect(zip(records, records.dropFirst()).allSatisfy { $0.time < $1.time })
+    let request = try #require(records.first { $0.pdu[0] & 0xF == 5 && $0.accessAddress == 0x8E89_BED6 })
+    let initial = UInt32(request.pdu[18]) | UInt32(request.pdu[19]) << 8 | UInt32(request.pdu[20]) << 16
+    for record in records {
+      var copy = record
+      copy.setCRC(initial: record.accessAddress == 0x8E89_BED6 ? 0x555555 : initial)
+      #expect(copy == record)
+    }
+    withExtendedLifetime(capture) {}
+  }
+}
