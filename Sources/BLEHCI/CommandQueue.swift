@@ -36,10 +36,18 @@ public enum CommandOutcome: Hashable, Sendable {
 }
 
 /// The end of a command that a ``CommandQueue`` sent.
+@frozen
 public struct CommandCompletion<Context> {
   public var context: Context
   public var opcode: HCIOpcode
   public var outcome: CommandOutcome
+
+  @inlinable
+  init(context: Context, opcode: HCIOpcode, outcome: CommandOutcome) {
+    self.context = context
+    self.opcode = opcode
+    self.outcome = outcome
+  }
 }
 
 /// The commands of one host to its controller: one waiting line, as many on the way as the controller allows
@@ -54,34 +62,47 @@ public struct CommandCompletion<Context> {
 /// the way at that moment are subtracted here, as controllers differ in whether they counted them.
 ///
 /// Host Number Of Completed Packets has no answer and no credit: send it past the queue.
+///
+/// Inlinable, so that a host gets it specialised for its own context: unspecialised it costs several times as much.
+@frozen
 public struct CommandQueue<Context> {
   /// How long a controller may take.
   public let timeout: TimeSpan
 
-  private struct Outstanding {
-    var context: Context
-    var opcode: HCIOpcode
-    var deadline: Instant
+  @usableFromInline
+  @frozen
+  struct Outstanding {
+    @usableFromInline var context: Context
+    @usableFromInline var opcode: HCIOpcode
+    @usableFromInline var deadline: Instant
+
+    @inlinable
+    init(context: Context, opcode: HCIOpcode, deadline: Instant) {
+      self.context = context
+      self.opcode = opcode
+      self.deadline = deadline
+    }
   }
 
-  private var waiting = PacketQueue<(context: Context, opcode: HCIOpcode)>()
-  private var outstanding: [Outstanding] = []
-  private var credits = 1
+  @usableFromInline var waiting = PacketQueue<(context: Context, opcode: HCIOpcode)>()
+  @usableFromInline var outstanding: [Outstanding] = []
+  @usableFromInline var credits = 1
   /// Set while commands wait, none is outstanding, and there is no credit.
-  private var stallDeadline: Instant?
+  @usableFromInline var stallDeadline: Instant?
 
-  public init(timeout: TimeSpan = .seconds(2)) { self.timeout = timeout }
+  @inlinable public init(timeout: TimeSpan = .seconds(2)) { self.timeout = timeout }
 
   /// Commands waiting or outstanding.
-  public var count: Int { waiting.count + outstanding.count }
+  @inlinable public var count: Int { waiting.count + outstanding.count }
 
   /// When ``handleTimeout(now:completions:out:)`` is due; nil while nothing waits for the controller.
-  public var nextDeadline: Instant? {
+  @inlinable public var nextDeadline: Instant? {
     outstanding.reduce(stallDeadline) { earliest, entry in earliest.map { min($0, entry.deadline) } ?? entry.deadline }
   }
 
   /// Puts `command` last in the line; sends it at once if the controller may take it. `context` comes back in the
   /// completion.
+  @inlinable
   public mutating func enqueue(
     _ command: some HCICommand, context: Context, now: Instant, out: inout PacketQueue<HCIPacketType>
   ) {
@@ -91,6 +112,7 @@ public struct CommandQueue<Context> {
 
   /// Takes an event; false if it was neither Command Complete nor Command Status. Throws if it was one of them and
   /// malformed: then nothing has changed.
+  @inlinable
   public mutating func receive(
     _ code: HCIEventCode, _ parameters: RawSpan, now: Instant, completions: inout [CommandCompletion<Context>],
     out: inout PacketQueue<HCIPacketType>
@@ -112,6 +134,7 @@ public struct CommandQueue<Context> {
   }
 
   /// Gives up what is overdue at `now` and goes on with the next command.
+  @inlinable
   public mutating func handleTimeout(
     now: Instant, completions: inout [CommandCompletion<Context>], out: inout PacketQueue<HCIPacketType>
   ) {
@@ -134,6 +157,7 @@ public struct CommandQueue<Context> {
   }
 
   /// Forgets all commands without completing them, as after the loss of the transport. The next may be sent at once.
+  @inlinable
   public mutating func removeAll() {
     waiting.removeAll()
     outstanding.removeAll(keepingCapacity: true)
@@ -141,7 +165,8 @@ public struct CommandQueue<Context> {
     stallDeadline = nil
   }
 
-  private mutating func complete(
+  @inlinable
+  mutating func complete(
     _ opcode: HCIOpcode, _ outcome: CommandOutcome, completions: inout [CommandCompletion<Context>]
   ) {
     guard let index = outstanding.firstIndex(where: { $0.opcode == opcode }) else { return }
@@ -154,11 +179,13 @@ public struct CommandQueue<Context> {
     completions.append(CommandCompletion(context: entry.context, opcode: opcode, outcome: outcome))
   }
 
-  private func giveUp(_ entry: Outstanding, completions: inout [CommandCompletion<Context>]) {
+  @inlinable
+  func giveUp(_ entry: Outstanding, completions: inout [CommandCompletion<Context>]) {
     completions.append(CommandCompletion(context: entry.context, opcode: entry.opcode, outcome: .timedOut))
   }
 
-  private mutating func sendWaiting(now: Instant, out: inout PacketQueue<HCIPacketType>) {
+  @inlinable
+  mutating func sendWaiting(now: Instant, out: inout PacketQueue<HCIPacketType>) {
     while let next = waiting.first, outstanding.count < credits || next.opcode == Reset.opcode {
       waiting.removeFirst { _, packet in out.append(.command, packet) }
       outstanding.append(Outstanding(context: next.context, opcode: next.opcode, deadline: now + timeout))

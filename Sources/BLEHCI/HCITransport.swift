@@ -47,7 +47,14 @@ public final class HCITransportPair {
 
   /// Exempt from checks of exclusive access: while one of these properties is accessed nobody else is called.
   private final class End: HCITransport {
-    weak var receiver: (any HCIReceiver)? { didSet { wake() } }
+    weak var receiver: (any HCIReceiver)? {
+      didSet {
+        receiverChanges &+= 1
+        wake()
+      }
+    }
+    /// Tells a batch that is being delivered, which looks the weak reference up once.
+    @exclusivity(unchecked) private var receiverChanges = 0
     /// Not weak, which would make each use of an end dearer: whoever goes first takes itself out of the other.
     @exclusivity(unchecked) unowned var other: End?
     private let scheduler: any Scheduler
@@ -96,7 +103,10 @@ public final class HCITransportPair {
       isArmed = false
       var batch = PacketQueue<HCIPacketType>()
       swap(&batch, &inbox)
-      while !isClosed, let receiver, batch.removeFirst({ receiver.receive($0, $1) }) {}
+      while !isClosed, !batch.isEmpty, let receiver {
+        let change = receiverChanges
+        while change == receiverChanges, !isClosed, batch.removeFirst({ receiver.receive($0, $1) }) {}
+      }
       guard !isClosed else { return }
       if !batch.isEmpty {
         // The receiver went away meanwhile: what it has not seen stays first in line.

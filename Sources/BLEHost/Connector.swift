@@ -15,6 +15,8 @@ import BLEHCI
 ///      │ the list cannot be used, or a client scans
 ///      └──────────────────────────► listening: the scan tells when the peer advertises
 ///
+/// A controller that gives up on its own is asked again after a pause, which doubles each time.
+///
 /// Initiating by Filter Accept List costs least. It is left now and then to listen for 2 s: a peer that is heard then
 /// although the list did not connect it is connected directly, and after the second time the list is not used again
 /// on this controller: some ignore it.
@@ -32,6 +34,8 @@ struct Connector {
     case listening(until: Instant?)
     case initiating(Target, until: Instant)
     case cancelling(Target, until: Instant)
+    /// The controller failed; it is given a moment before it is asked again.
+    case pausing(until: Instant)
     /// The controller neither connects nor ends connecting.
     case stuck
   }
@@ -54,6 +58,10 @@ struct Connector {
   /// that an advertisement costs the same in a crowd.
   private var heardMax = heardMaxMin
   private var listFailures = 0
+  /// The Filter Accept List as it is in the controller; nil if that is not known.
+  private var listed: [DeviceAddress]?
+  /// How often in a row the controller gave up on its own.
+  private var failures = 0
   private var isListUnusable: Bool
   private let listSize: Int
   private let own: DeviceAddress
@@ -66,6 +74,9 @@ struct Connector {
   private static let listenPeriod = TimeSpan.seconds(2)
   private static let cancelLimit = TimeSpan.seconds(2)
   private static let heardMaxMin = 256
+  private static let firstPause = TimeSpan.milliseconds(20)
+  /// Pauses double so many times, to 2.5 s.
+  private static let failuresCounted = 8
   private static let heardIsRecent = TimeSpan.milliseconds(1500)
 
   init(info: ControllerInfo, configuration: HostConfiguration) {
@@ -77,7 +88,7 @@ struct Connector {
 
   var needs: Needs {
     switch state {
-    case .idle, .stuck: Needs()
+    case .idle, .pausing, .stuck: Needs()
     case .listening: Needs(listens: true)
     case .initiating, .cancelling: Needs(silence: true)
     }
@@ -87,7 +98,7 @@ struct Connector {
     switch state {
     case .idle, .stuck: nil
     case .listening(let until): until
-    case .initiating(_, let until), .cancelling(_, let until): until
+    case .initiating(_, let until), .cancelling(_, let until), .pausing(let until): until
     }
   }
 
@@ -114,7 +125,7 @@ struct Connector {
     case .initiating(.peer(peer), _): cancel(.peer(peer), now: now, into: &commands)
     case .initiating(.acceptList, _): cancel(.acceptList, now: now, into: &commands)
     case .listening where wanted.isEmpty: state = .idle
-    case .idle, .listening, .initiating, .cancelling, .stuck: break
+    case .idle, .listening, .initiating, .cancelling, .pausing, .stuck: break
     }
   }
 
@@ -123,7 +134,7 @@ struct Connector {
     switch state {
     case .initiating(.acceptList, _) where scans: cancel(.acceptList, now: now, into: &commands)
     case .listening where !scans: reconsider(now: now)
-    case .idle, .listening, .initiating, .cancelling, .stuck: break
+    case .idle, .listening, .initiating, .cancelling, .pausing, .stuck: break
     }
   }
 
@@ -149,9 +160,10 @@ struct Connector {
   ) -> DeviceAddress? {
     guard status != .success else { return nil }
     switch step {
-    case .clearList: break
+    case .clearList: listed = nil
     case .addToList(let peer):
       // Not in the list: found by listening instead.
+      listed = nil
       if wanted.contains(peer) { isListUnusable = true }
     case .cancel: break  // Command Disallowed: the connection came first, its event follows.
     case .create(let target):
@@ -184,7 +196,10 @@ struct Connector {
     if let peer {
       wanted.removeAll { $0 == peer }
       heard[peer] = nil
+      failures = 0
       if case .initiating(.acceptList, _) = state { listFailures = 0 }
+    } else if case .initiating = state {
+      return pause(now: now)
     }
     switch state {
     case .initiating(.acceptList, _), .cancelling(.acceptList, _):
@@ -193,11 +208,18 @@ struct Connector {
         state = wanted.isEmpty ? .idle : .listening(until: now + Self.listenPeriod)
         return
       }
-    case .idle, .listening, .initiating, .cancelling, .stuck: break
+    case .idle, .listening, .initiating, .cancelling, .pausing, .stuck: break
     }
     isPeriodOver = false
     state = .idle
     reconsider(now: now)
+  }
+
+  /// The controller gave up on its own: asked again at once it might do nothing else for ever.
+  private mutating func pause(now: Instant) {
+    failures = min(failures + 1, Self.failuresCounted)
+    order = nil
+    state = .pausing(until: now + Self.firstPause * (1 << (failures - 1)))
   }
 
   private var isPeriodOver = false
@@ -205,7 +227,7 @@ struct Connector {
   mutating func handleTimeout(now: Instant, into commands: inout HostCommands) {
     guard let deadline = nextDeadline, deadline <= now else { return }
     switch state {
-    case .listening:
+    case .listening, .pausing:
       state = .idle
       reconsider(now: now)
     case .initiating(let target, _):
@@ -220,7 +242,7 @@ struct Connector {
 
   private mutating func reconsider(now: Instant) {
     switch state {
-    case .initiating, .cancelling, .stuck: return
+    case .initiating, .cancelling, .pausing, .stuck: return
     case .idle, .listening: break
     }
     guard !wanted.isEmpty else {
@@ -255,12 +277,7 @@ struct Connector {
     switch target {
     case .peer(let address): peer = address
     case .acceptList:
-      commands.enqueue(LEClearFilterAcceptList(), context: .connecting(.clearList))
-      for address in wanted {
-        commands.enqueue(
-          LEAddDeviceToFilterAcceptList(addressType: address.type, address: address.address),
-          context: .connecting(.addToList(address)))
-      }
+      if listed != wanted { sendList(into: &commands) }
     }
     let parameters = configuration.connectionParameters
     commands.enqueue(
@@ -272,6 +289,16 @@ struct Connector {
         supervisionTimeout: parameters.supervisionTimeout, minCELength: ConnectionEventLength(rawValue: 0),
         maxCELength: ConnectionEventLength(rawValue: 0)),
       context: .connecting(.create(target)))
+  }
+
+  private mutating func sendList(into commands: inout HostCommands) {
+    listed = wanted
+    commands.enqueue(LEClearFilterAcceptList(), context: .connecting(.clearList))
+    for address in wanted {
+      commands.enqueue(
+        LEAddDeviceToFilterAcceptList(addressType: address.type, address: address.address),
+        context: .connecting(.addToList(address)))
+    }
   }
 
   private mutating func cancel(_ target: Target, now: Instant, into commands: inout HostCommands) {

@@ -12,10 +12,10 @@ import BLESMP
 /// Bytes and expired deadlines go in; HCI packets and events come out. Nothing here knows a thread, a lock or a clock
 /// beside the scheduler's. The owner is told only when a call's effects are complete, so it may call back at once.
 ///
-/// Plain values and lists, during whose access nobody is called, are exempt from checks of exclusive access.
+/// Plain values, lists and machines, during whose access nobody is called, are exempt from checks of exclusive access.
 public final class Host: HCIReceiver {
   public private(set) var info = ControllerInfo()
-  public weak var owner: (any HostOwner)?
+  public weak var owner: (any HostOwner)? { didSet { hasOwner = owner != nil } }
   /// The one local database, shared by all links.
   public let database = AttributeDatabase()
 
@@ -33,12 +33,14 @@ public final class Host: HCIReceiver {
   @exclusivity(unchecked) private var timer: (any SchedulerTimer)?
   @exclusivity(unchecked) private var armedDeadline: Instant?
 
-  var commands = HostCommands()
-  var acl = ACLFlow(packetLength: 27, packetCount: 1)
-  var progress: [ACLProgress] = []
-  var scanner = Scanner()
-  var advertiser = Advertiser()
-  var connector: Connector
+  @exclusivity(unchecked) var commands = HostCommands()
+  @exclusivity(unchecked) var acl = ACLFlow(packetLength: 27, packetCount: 1)
+  @exclusivity(unchecked) var progress: [ACLProgress] = []
+  @exclusivity(unchecked) var scanner = Scanner()
+  @exclusivity(unchecked) var advertiser = Advertiser()
+  @exclusivity(unchecked) var connector: Connector
+  /// What the transport is being given.
+  @exclusivity(unchecked) private var leaving = PacketQueue<HCIPacketType>()
   @exclusivity(unchecked) private var clientScan: ScanSettings?
   var extendedReports = ExtendedReports()
 
@@ -47,6 +49,10 @@ public final class Host: HCIReceiver {
   @exclusivity(unchecked) private var dirty: [Connection] = []
   @exclusivity(unchecked) private var events: [HostEvent] = []
   @exclusivity(unchecked) private var isPumping = false
+  /// `owner` as the pump sees it, which looks the weak reference up once.
+  @exclusivity(unchecked) private(set) var hasOwner = false
+  /// The reported links in order of their handles.
+  @exclusivity(unchecked) public private(set) var links: [Connection] = []
 
   public init(transport: any HCITransport, scheduler: any Scheduler, configuration: HostConfiguration) {
     self.transport = transport
@@ -153,8 +159,14 @@ public final class Host: HCIReceiver {
     return result
   }
 
-  public var links: [Connection] {
-    connections.values.filter(\.isReported).sorted { $0.handle < $1.handle }
+  /// Runs `body`, which calls the verbs; what comes of them all moves at its end.
+  public func gather(_ body: () -> Void) {
+    guard !isPumping else { return body() }
+    isPumping = true
+    body()
+    isPumping = false
+    commands.now = scheduler.now
+    pump()
   }
 
   /// Notes the time of a call; false if the host does not run.
@@ -209,6 +221,7 @@ public final class Host: HCIReceiver {
     if case .failed = state { return }
     state = .failed
     connections.removeAll()
+    links.removeAll()
     dirty.removeAll()
     events.append(.failed(error))
   }
@@ -223,12 +236,13 @@ public final class Host: HCIReceiver {
   private func pump() {
     guard !isPumping else { return }
     isPumping = true
+    let owner = owner
     repeat {
       takeCommandOutcomes()
       settleRadio()
-      while let connection = dirty.popLast() { drain(connection) }
+      while let connection = dirty.popLast() { drain(connection, owner) }
       send()
-      deliverEvents()
+      deliverEvents(owner)
     } while !events.isEmpty || !dirty.isEmpty || commands.hasCompletions
     isPumping = false
     armTimer()
@@ -254,15 +268,21 @@ public final class Host: HCIReceiver {
     guard !isFailed else { return }
     acl.sendWaiting(out: &commands.out, progress: &progress)
     progress.removeAll(keepingCapacity: true)
-    while commands.out.removeFirst({ transport.send($0, $1) }) {}
+    guard !commands.out.isEmpty else { return }
+    swap(&leaving, &commands.out)
+    var batch = PacketQueue<HCIPacketType>()
+    swap(&batch, &leaving)
+    while batch.removeFirst({ transport.send($0, $1) }) {}
+    swap(&batch, &leaving)
   }
 
   private var isFailed: Bool { if case .failed = state { true } else { false } }
 
-  private func deliverEvents() {
+  private func deliverEvents(_ owner: (any HostOwner)?) {
+    guard !events.isEmpty else { return }
     var index = 0
     while index < events.count {
-      owner?.host(self, did: events[index])
+      if hasOwner { owner?.host(self, did: events[index]) }
       index += 1
     }
     events.removeAll(keepingCapacity: true)
@@ -368,6 +388,7 @@ public final class Host: HCIReceiver {
   func remove(_ handle: ConnectionHandle) -> Connection? {
     guard let connection = connections.removeValue(forKey: handle) else { return nil }
     acl.disconnect(handle)
+    links.removeAll { $0 === connection }
     dirty.removeAll { $0 === connection }
     return connection
   }
@@ -377,6 +398,7 @@ public final class Host: HCIReceiver {
     connection.reportDeadline = nil
     guard !connection.isReported else { return }
     connection.isReported = true
+    links.insert(connection, at: links.firstIndex { $0.handle > connection.handle } ?? links.count)
     post(.connected(connection))
     touch(connection)
   }

@@ -48,10 +48,10 @@ extension Host {
   }
 
   /// Sends what a link's machines want to send and tells the owner what they have to say.
-  func drain(_ connection: Connection) {
+  func drain(_ connection: Connection, _ owner: (any HostOwner)?) {
     sendPDUs(connection)
     takeSignaling(connection)
-    deliver(connection)
+    deliver(connection, owner)
     sendPDUs(connection)
     connection.settle()
   }
@@ -79,13 +79,13 @@ extension Host {
     if tag == .answer { connection.answersOnTheWay += 1 }
   }
 
-  private func deliver(_ connection: Connection) {
-    guard connection.isReported else { return }
+  private func deliver(_ connection: Connection, _ owner: (any HostOwner)?) {
+    guard connection.isReported, !connection.bearer.output.events.isEmpty else { return }
     var index = 0
     while index < connection.bearer.output.events.count {
       let event = connection.bearer.output.events[index]
       if case .bearerFailed = event { disconnect(connection) }
-      owner?.host(self, connection: connection, did: event)
+      if hasOwner { owner?.host(self, connection: connection, did: event) }
       index += 1
     }
     connection.bearer.output.removeEvents()

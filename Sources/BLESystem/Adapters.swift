@@ -82,6 +82,7 @@ final class NoAdapterLink: SystemLink {
   }
 
   func send(_ request: SystemRequest) {}
+  func expectAnswer() {}
   func close() {}
 }
 
@@ -104,11 +105,24 @@ final class AdapterPool: Sendable {
     var adapters: [AdapterSpec: Weak] = [:]
     var radio: VirtualRadioLoop?
     var captures = 0
+    /// Devices of worlds that somebody outside moves, by the names that apps use.
+    var hosted: [AdapterSpec: WeakDevice] = [:]
   }
+
+  private struct WeakDevice { weak var device: SteppedDevice? }
 
   private let state = Mutex(State())
 
+  /// Has sessions on `spec` open on `device` for as long as that lives.
+  func host(_ device: SteppedDevice, as spec: AdapterSpec) {
+    state.withLock { state in
+      state.hosted = state.hosted.filter { $0.value.device != nil }
+      state.hosted[spec] = WeakDevice(device: device)
+    }
+  }
+
   func open(_ spec: AdapterSpec, handler: @escaping SystemEventHandler) -> any SystemLink {
+    if let device = state.withLock({ $0.hosted[spec]?.device }) { return device.openSession(handler: handler) }
     let adapter: LocalAdapter? = state.withLock { state in
       if let running = state.adapters[spec]?.adapter { return running }
       let made = Self.make(spec, &state)
@@ -169,7 +183,7 @@ final class AdapterPool: Sendable {
     _ spec: AdapterSpec, _ identity: PeerIdentity, _ configuration: HostConfiguration, _ capture: String?,
     open: @escaping @Sendable (EventLoop, @escaping (Result<any HCITransport, HCITransportError>) -> Void) -> Void
   ) -> LocalAdapter? {
-    guard let loop = EventLoop(name: "ble \(spec)") else { return nil }
+    guard let loop = EventLoop(name: "ble \(spec)", lendsTurns: true) else { return nil }
     return LocalAdapter(loop: loop, ownsLoop: true, identity: identity) { replica in
       let file = openCapture(capture, loop)
       return BluetoothSystem(
@@ -250,7 +264,7 @@ final class VirtualRadioLoop: @unchecked Sendable {
   private var addresses: [String: BDAddress] = [:]
 
   init?() {
-    guard let loop = EventLoop(name: "ble virtual") else { return nil }
+    guard let loop = EventLoop(name: "ble virtual", lendsTurns: true) else { return nil }
     self.loop = loop
   }
 
@@ -291,18 +305,31 @@ final class VirtualRadioLoop: @unchecked Sendable {
   }
 }
 
+/// Where an adapter and everything above it up to the system runs: one thing at a time.
+protocol AdapterLoop: AnyObject, Sendable {
+  /// Runs `work` there, in the order of the calls; dropped after ``stop()``. On any thread.
+  func execute(_ work: @escaping @Sendable () -> Void)
+  /// The same; where nothing else happens there, it may be done by the calling thread.
+  func executeHere(_ work: @escaping @Sendable () -> Void)
+  /// Whether the calling code runs there.
+  var isOnLoop: Bool { get }
+  func stop()
+}
+
+extension EventLoop: AdapterLoop {}
+
 /// An adapter with its system, for as long as somebody has a session on it.
 ///
 /// `@unchecked Sendable`: `system` is touched on the loop alone, the rest is constant.
 final class LocalAdapter: @unchecked Sendable {
-  let loop: EventLoop
+  let loop: any AdapterLoop
   private let ownsLoop: Bool
   let replica: SystemReplica
   private(set) var system: BluetoothSystem?
 
   /// `make` runs on the loop.
   init(
-    loop: EventLoop, ownsLoop: Bool, identity: PeerIdentity,
+    loop: any AdapterLoop, ownsLoop: Bool, identity: PeerIdentity,
     make: @escaping @Sendable (SystemReplica) -> BluetoothSystem
   ) {
     self.loop = loop
@@ -354,6 +381,7 @@ final class LocalSystemLink: SystemLink, @unchecked Sendable {
 
   private let adapter: LocalAdapter
   private let mailbox = Mutex(Mailbox())
+  private let expectsAnswer = Atomic(false)
   /// Only on the loop.
   private final class Session: @unchecked Sendable { var id: SessionID? }
   private let session = Session()
@@ -374,8 +402,15 @@ final class LocalSystemLink: SystemLink, @unchecked Sendable {
       mailbox.requests.append(request)
       return mailbox.requests.count == 1
     }
-    if mustWake { adapter.loop.execute { [weak self] in self?.drain() } }
+    guard mustWake else { return }
+    if expectsAnswer.exchange(false, ordering: .relaxed) {
+      adapter.loop.executeHere { [weak self] in self?.drain() }
+    } else {
+      adapter.loop.execute { [weak self] in self?.drain() }
+    }
   }
+
+  func expectAnswer() { expectsAnswer.store(true, ordering: .relaxed) }
 
   private func drain() {
     let requests = mailbox.withLock { mailbox in
@@ -383,7 +418,7 @@ final class LocalSystemLink: SystemLink, @unchecked Sendable {
       return mailbox.requests
     }
     guard let id = session.id, let system = adapter.system else { return }
-    for request in requests { system.handle(request, of: id) }
+    system.handle(requests, of: id)
   }
 
   func close() {

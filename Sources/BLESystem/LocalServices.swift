@@ -36,19 +36,34 @@ struct LocalServices {
   var services: [Service] = []
   var requests: [RemoteRequestID: Request] = [:]
   var lastRequest: RemoteRequestID = 0
+  /// The handles of the values, by whose they are.
+  private var handles: [OwnID: UInt16] = [:]
   /// For each link, the updates whose notifications are on their way, oldest first.
-  var notifications: [ConnectionHandle: [UInt64]] = [:]
+  var notifications: [ConnectionHandle: UpdateQueue] = [:]
   /// The same for indications that wait for their confirmation.
   var indications: [ConnectionHandle: [UInt64]] = [:]
   /// Who is subscribed, by value handle.
   var subscribers: [UInt16: Set<PeerIdentifier>] = [:]
-  /// How many notifications and indications of an update are on their way, and whose it is.
-  var updates: [UInt64: (session: SessionID, count: Int)] = [:]
+  /// What is on its way of each update.
+  var updates = UpdateLedger()
   /// Who waits to hear that advertising has begun.
   var advertisingTokens: [(SessionID, RequestToken)] = []
 
-  func handle(_ session: SessionID, _ id: LocalAttributeID) -> UInt16? {
-    owned.first { $0.value.session == session && $0.value.id == id }?.key
+  private struct OwnID: Hashable {
+    var session: SessionID
+    var id: LocalAttributeID
+  }
+
+  func handle(_ session: SessionID, _ id: LocalAttributeID) -> UInt16? { handles[OwnID(session: session, id: id)] }
+
+  mutating func add(_ value: Owned, at handle: UInt16) {
+    owned[handle] = value
+    handles[OwnID(session: value.session, id: value.id)] = handle
+  }
+
+  mutating func removeValue(at handle: UInt16) {
+    guard let value = owned.removeValue(forKey: handle) else { return }
+    handles[OwnID(session: value.session, id: value.id)] = nil
   }
 
   /// Generic Access and Generic Attribute, which every device has (Vol 3 Part C 12, Part G 7).
@@ -80,6 +95,81 @@ struct LocalServices {
   }
 }
 
+/// Updates of one link, oldest first.
+struct UpdateQueue {
+  private var tokens: [UInt64] = []
+  private var head = 0
+
+  mutating func append(_ token: UInt64) { tokens.append(token) }
+
+  mutating func removeFirst() -> UInt64? {
+    guard head < tokens.count else { return nil }
+    defer {
+      head += 1
+      if head == tokens.count {
+        tokens.removeAll(keepingCapacity: true)
+        head = 0
+      } else if head >= 256 {
+        tokens.removeSubrange(0..<head)
+        head = 0
+      }
+    }
+    return tokens[head]
+  }
+
+  /// Whether it was there.
+  mutating func remove(_ token: UInt64) -> Bool {
+    guard let index = tokens[head...].lastIndex(of: token) else { return false }
+    tokens.remove(at: index)
+    return true
+  }
+}
+
+/// How many notifications and indications of each update are on their way, and whose it is. Updates have numbers in a
+/// row, and end about in that order.
+struct UpdateLedger {
+  private struct Entry {
+    var session: SessionID
+    /// The update itself counts for one until it has been offered to all.
+    var count = 1
+  }
+
+  private var entries: [Entry] = []
+  /// The first entry that has not ended.
+  private var head = 0
+  /// The number of the first entry.
+  private var base: UInt64 = 1
+
+  mutating func begin(_ session: SessionID) -> UInt64 {
+    entries.append(Entry(session: session))
+    return base + UInt64(entries.count - 1)
+  }
+
+  mutating func add(to update: UInt64) {
+    if let index = index(of: update) { entries[index].count += 1 }
+  }
+
+  /// One part is out of the way. Returns whose the update is, if it was the last part.
+  mutating func end(_ update: UInt64) -> SessionID? {
+    guard let index = index(of: update), entries[index].count > 0 else { return nil }
+    entries[index].count -= 1
+    guard entries[index].count == 0 else { return nil }
+    let session = entries[index].session
+    while head < entries.count, entries[head].count == 0 { head += 1 }
+    if head == entries.count || head >= 256 {
+      base += UInt64(head)
+      entries.removeSubrange(0..<head)
+      head = 0
+    }
+    return session
+  }
+
+  private func index(of update: UInt64) -> Int? {
+    guard update >= base, update - base < UInt64(entries.count) else { return nil }
+    return Int(update - base)
+  }
+}
+
 /// What a session wants to advertise.
 struct AdvertisingWish {
   var localName: String?
@@ -93,10 +183,24 @@ extension BluetoothSystem {
 
   func addService(_ token: RequestToken, _ service: LocalService, _ session: ClientSession) {
     guard let host else { return }
-    if let error = refusal(of: service, session) {
-      post(.serviceAdded(token, error), to: session)
-      return
+    let error = publish(service, session, host)
+    if error == nil { session.services.append(service) }
+    post(.serviceAdded(token, error), to: session)
+  }
+
+  /// After the adapter was switched off and on: what the apps had published is there again.
+  func republishServices() {
+    guard let host else { return }
+    for session in orderedSessions {
+      for service in session.services {
+        guard let error = publish(service, session, host) else { continue }
+        Log.write(.error, "system", "adapter \(name): service \(service.uuid) is not published again: \(error)")
+      }
     }
+  }
+
+  private func publish(_ service: LocalService, _ session: ClientSession, _ host: Host) -> SystemError? {
+    if let error = refusal(of: service, session) { return error }
     let includes = service.includedServices.compactMap { id in
       local.services.first { $0.session == session.id && $0.id == id }?.handle
     }
@@ -106,18 +210,19 @@ extension BluetoothSystem {
     do {
       let registration = try host.database.addService(definition)
       for (characteristic, handles) in zip(service.characteristics, registration.characteristics) {
-        local.owned[handles.value] = LocalServices.Owned(
+        let value = LocalServices.Owned(
           session: session.id, id: characteristic.id,
           properties: CharacteristicProperties(rawValue: characteristic.properties))
+        local.add(value, at: handles.value)
       }
       local.services.append(
         LocalServices.Service(
           session: session.id, id: service.id, handle: registration.handle,
           values: registration.characteristics.map(\.value)))
       databaseChanged()
-      post(.serviceAdded(token, nil), to: session)
+      return nil
     } catch {
-      post(.serviceAdded(token, Self.error(error, service)), to: session)
+      return Self.error(error, service)
     }
   }
 
@@ -150,10 +255,11 @@ extension BluetoothSystem {
   }
 
   func removeService(_ id: LocalAttributeID, _ session: ClientSession) {
+    session.services.removeAll { $0.id == id }
     guard let index = local.services.firstIndex(where: { $0.session == session.id && $0.id == id }) else { return }
     let service = local.services.remove(at: index)
     for value in service.values {
-      local.owned[value] = nil
+      local.removeValue(at: value)
       local.subscribers[value] = nil
     }
     guard (try? host?.database.removeService(service.handle)) != nil else { return }
@@ -210,8 +316,8 @@ extension BluetoothSystem {
 
   /// An update that waited in the bearer is not sent after all.
   private func updateDropped(_ update: UInt64, _ handle: ConnectionHandle) {
-    if let index = local.notifications[handle]?.firstIndex(of: update) {
-      local.notifications[handle]?.remove(at: index)
+    if local.notifications[handle]?.remove(update) == true {
+      // It was one of these.
     } else if let index = local.indications[handle]?.firstIndex(of: update) {
       local.indications[handle]?.remove(at: index)
     }
@@ -294,7 +400,8 @@ extension BluetoothSystem {
   /// A link is gone: its client's subscriptions end, its requests need no answer, its updates are out of the way.
   func forgetClient(_ connection: Connection) {
     local.requests = local.requests.filter { $0.value.connection !== connection }
-    for update in local.notifications.removeValue(forKey: connection.handle) ?? [] { updateSent(update) }
+    var notifications = local.notifications.removeValue(forKey: connection.handle) ?? UpdateQueue()
+    while let update = notifications.removeFirst() { updateSent(update) }
     for update in local.indications.removeValue(forKey: connection.handle) ?? [] { updateSent(update) }
     guard let identifier = peers.identifier(of: connection.peer) else { return }
     for handle in local.subscribers.keys.sorted() where local.subscribers[handle]?.remove(identifier) != nil {
@@ -306,9 +413,7 @@ extension BluetoothSystem {
     _ attribute: LocalAttributeID, _ value: [UInt8], _ centrals: [PeerIdentifier]?, _ session: ClientSession
   ) {
     guard let host else { return }
-    lastToken += 1
-    let update = lastToken
-    local.updates[update] = (session.id, 1)
+    let update = local.updates.begin(session.id)
     if let handle = local.handle(session.id, attribute) {
       for connection in host.links { send(update, handle, value, centrals, to: connection, host) }
     }
@@ -328,40 +433,32 @@ extension BluetoothSystem {
     let database = host.database
     // Counted first: sending may come back with the acknowledgement of an earlier one.
     if notifies {
-      local.notifications[connection.handle, default: []].append(update)
+      local.notifications[connection.handle, default: UpdateQueue()].append(update)
     } else {
       local.indications[connection.handle, default: []].append(update)
     }
-    local.updates[update]?.count += 1
+    local.updates.add(to: update)
     let isSent = host.perform(on: connection) { bearer, now in
       notifies
         ? bearer.notify(handle, value.span.bytes, token: update, database: database)
         : bearer.indicate(handle, value.span.bytes, token: update, database: database, now: now)
     }
     guard !isSent else { return }
-    if notifies { local.notifications[connection.handle]?.removeLast() }
+    if notifies { _ = local.notifications[connection.handle]?.remove(update) }
     if !notifies { local.indications[connection.handle]?.removeLast() }
     updateSent(update)
   }
 
   func notificationsSent(_ connection: Connection, _ count: Int) {
-    guard var waiting = local.notifications[connection.handle] else { return }
-    let sent = waiting.prefix(count)
-    waiting.removeFirst(sent.count)
-    local.notifications[connection.handle] = waiting
-    for update in sent { updateSent(update) }
+    for _ in 0..<count {
+      guard let update = local.notifications[connection.handle]?.removeFirst() else { return }
+      updateSent(update)
+    }
   }
 
   /// One part of an update is out of the way; with the last its credit goes back.
   private func updateSent(_ update: UInt64) {
-    guard var entry = local.updates[update] else { return }
-    entry.count -= 1
-    guard entry.count == 0 else {
-      local.updates[update] = entry
-      return
-    }
-    local.updates[update] = nil
-    post(.updateCreditsGranted(1), to: entry.session)
+    if let session = local.updates.end(update) { post(.updateCreditsGranted(1), to: session) }
   }
 
   // MARK: - Advertising

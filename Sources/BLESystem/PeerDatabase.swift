@@ -10,17 +10,24 @@ extension BluetoothSystem {
   /// What this client says of itself (Vol 3 Part G 7.2).
   private static let clientFeatures: ClientSupportedFeatures = [.robustCaching, .multipleHandleValueNotifications]
 
-  /// The first things asked of a peer that apps use as a server; their own requests wait until it is done.
-  ///
-  ///     larger MTU ─▶ name ─▶ Database Hash ─┬─ known ─────────────────────────────┬─▶ tell features, subscribe ─▶ done
-  ///                                          └─ new ─▶ find Generic Attribute ─────┘
-  func prepare(_ link: PeerLink) {
-    guard case .none = link.preparation else { return }
-    link.preparation = .underWay(isOutdated: false)
+  /// The first things asked of a peer that an app is connected to.
+  func greet(_ link: PeerLink) {
+    guard !link.isGreeted else { return }
+    link.isGreeted = true
     perform(link, .exchangeMTU) { $0.exchangeMTU(token: $1, now: $2) }
     if !peers.hasDeviceName(link.reference.peer) {
       perform(link, .deviceName) { $0.readByUUID(0x2A00, in: 0x0001...0xFFFF, token: $1, now: $2) }
     }
+  }
+
+  /// What comes before the first request of an app that concerns attributes; the requests wait until it is done. A link
+  /// that nobody asks anything of is spared it: there is nothing that could be out of date.
+  ///
+  ///     Database Hash ─┬─ known ─────────────────────────────┬─▶ tell features, subscribe ─▶ done
+  ///                    └─ new ─▶ find Generic Attribute ─────┘
+  func prepare(_ link: PeerLink) {
+    guard case .none = link.preparation else { return }
+    link.preparation = .underWay(isOutdated: false)
     readDatabaseHash(link)
   }
 

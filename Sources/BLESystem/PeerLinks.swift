@@ -26,6 +26,7 @@ final class PeerLink {
   /// Whether the peer's Database Hash is being read; `isOutdated`: and has to be read again, since it changed meanwhile.
   enum HashRead { case idle, underWay(isOutdated: Bool) }
 
+  var isGreeted = false
   var preparation = Preparation.none
   var preparationCount = 0
   var hashRead = HashRead.idle
@@ -63,8 +64,9 @@ final class PeerLink {
   }
 
   func commandsSent(_ count: Int, in system: BluetoothSystem) {
-    for (session, room) in commandOwners.removeFirst(count) {
-      system.post(.writeCreditsGranted(reference, room), to: session)
+    for _ in 0..<count {
+      guard let session = commandOwners.removeFirst() else { return }
+      system.post(.writeCreditsGranted(reference, 1), to: session)
     }
   }
 }
@@ -117,29 +119,26 @@ struct SessionQueue {
 
   mutating func removeLast() -> SessionID? { ids.count > head ? ids.removeLast() : nil }
 
-  /// Takes the oldest `count`; says how many there were of each session.
-  mutating func removeFirst(_ count: Int) -> [(SessionID, Int)] {
-    var counts: [(SessionID, Int)] = []
-    for _ in 0..<min(count, ids.count - head) {
-      let id = ids[head]
+  mutating func removeFirst() -> SessionID? {
+    guard head < ids.count else { return nil }
+    defer {
       head += 1
-      if let index = counts.firstIndex(where: { $0.0 == id }) { counts[index].1 += 1 } else { counts.append((id, 1)) }
+      if head == ids.count {
+        ids.removeAll(keepingCapacity: true)
+        head = 0
+      } else if head >= 256 {
+        ids.removeSubrange(0..<head)
+        head = 0
+      }
     }
-    if head == ids.count {
-      ids.removeAll(keepingCapacity: true)
-      head = 0
-    } else if head > 1024 {
-      ids.removeSubrange(0..<head)
-      head = 0
-    }
-    return counts
+    return ids[head]
   }
 }
 
 // Connecting and disconnecting.
 extension BluetoothSystem {
   /// Write commands a session may have on their way (Apple's framework takes about as many).
-  static let writeCredits = 20
+  static let writeCredits = 32
 
   func connect(_ peer: PeerIdentifier, _ options: ConnectOptions, _ session: ClientSession) {
     guard let address = peers.address(of: peer) else {
@@ -189,7 +188,7 @@ extension BluetoothSystem {
 
   /// Makes the session a user of a link that is there.
   private func join(_ link: PeerLink, _ session: ClientSession) {
-    prepare(link)
+    greet(link)
     link.users.insert(session.id)
     post(
       .connected(link.reference, maximumWriteLength: link.maximumWriteLength, writeCredits: Self.writeCredits),
@@ -270,7 +269,6 @@ extension BluetoothSystem {
     if case .idle = link.hashRead { caches.keep(link.cache, of: peer) }
     replica.update(connected: peer, services: nil)
     Log.write(.info, "system", "link to \(connection.peer) ended: \(reason)")
-    let error = Self.error(for: reason, connection.peer)
     for session in orderedSessions {
       if session.leaving.remove(peer) != nil {
         post(.disconnected(peer, nil, isReconnecting: false), to: session)
@@ -281,6 +279,7 @@ extension BluetoothSystem {
         } else {
           session.wantedPeers[peer] = nil
         }
+        let error = Self.error(for: reason, connection.peer)
         post(.disconnected(peer, error, isReconnecting: reconnects), to: session)
       }
     }

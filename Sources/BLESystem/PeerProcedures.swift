@@ -19,6 +19,7 @@ extension BluetoothSystem {
     guard let link = usable(reference, session) else {
       return refuse(request, session, Self.notConnected(reference))
     }
+    prepare(link)
     if link.isHolding {
       link.held.append((request, session.id))
       return

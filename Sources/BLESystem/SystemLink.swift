@@ -10,11 +10,21 @@ import Synchronization
 /// the session was opened with.
 public protocol SystemLink: AnyObject, Sendable {
   func send(_ request: SystemRequest)
+  /// The next request may be carried out on the thread that sends it, where the engine sleeps: for a callback that is
+  /// about to begin. An answer to what it reports is often all that comes, and a thread that is woken for it costs more
+  /// than the request; of a stream of requests the engine takes many at a time.
+  func expectAnswer()
   /// What can be asked without waiting.
   var replica: SystemReplica { get }
   /// Ends the session: its scan, advertising, services and connections are gone, no event follows. Idempotent;
   /// also done when the last reference goes.
   func close()
+  /// The app's side is about to act on `event`, on the app's queue; for those who watch.
+  func willDeliver(_ event: SystemEvent)
+}
+
+extension SystemLink {
+  public func willDeliver(_ event: SystemEvent) {}
 }
 
 /// Receives a session's events, in order, on the engine's thread; must not block.

@@ -383,3 +383,19 @@ public enum SystemEvent: Hashable, Sendable {
   /// Room for so many more ``SystemRequest/updateValue(_:_:_:)``; the first grant comes with `poweredOn`.
   case updateCreditsGranted(Int)
 }
+
+extension SystemEvent {
+  /// Takes `event` in, which follows directly, if the two say the same as one: grants of room add up.
+  mutating func absorb(_ event: SystemEvent) -> Bool {
+    switch (self, event) {
+    case (.updateCreditsGranted(let count), .updateCreditsGranted(let more)):
+      self = .updateCreditsGranted(count + more)
+      return true
+    case (.writeCreditsGranted(let link, let count), .writeCreditsGranted(let other, let more)) where link == other:
+      self = .writeCreditsGranted(link, count + more)
+      return true
+    default:
+      return false
+    }
+  }
+}

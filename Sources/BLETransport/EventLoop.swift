@@ -5,25 +5,43 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// The one thread of an adapter: it waits for file descriptors, timers and work from other threads, and runs
-/// everything from the transport up to the system by plain calls.
+/// The one context of an adapter: it waits for file descriptors, timers and work from other threads, and runs
+/// everything from the transport up to the system by plain calls, one turn at a time.
 ///
-/// `execute` may be called on any thread. Everything else is for the loop's own thread, which
+/// A turn is the loop's own thread's, or, where that sleeps, that of the thread which brings the work
+/// (``executeHere(_:)``): to wake a thread costs more than most of what there is to do.
+///
+/// `execute` and `executeHere` may be called on any thread. Everything else belongs into a turn, which
 /// ``preconditionOnLoop()`` verifies.
 ///
-/// `@unchecked Sendable`: `mailbox` is locked, `wake` never changes, all other state is touched on the thread alone.
+/// `@unchecked Sendable`: `mailbox` is locked, `wake` never changes, all other state is touched in turns alone, and only
+/// one thread at a time holds `turn`.
 public final class EventLoop: Scheduler, @unchecked Sendable {
   private struct Mailbox {
     var work: [@Sendable () -> Void] = []
     var isStopped = false
+    /// A turn goes on, or is about to begin: it takes the work along.
+    var isTurning = false
+  }
+
+  /// What there is to do for who has put work into the mailbox.
+  private enum Delivery {
+    case nothing, signal, turn
   }
 
   private let mailbox = Mutex(Mailbox())
+  private let turn = Mutex(())
+  private let lendsTurns: Bool
+  /// Until when the loop's thread sleeps; nil: until it is woken.
+  private var sleepsUntil: Instant?
+  private var hasNanosecondWait = true
   private let wake: Int32
   private let epoll: Int32
   private let thread = Atomic<UInt>(0)
   private var watches: [Int32: FileWatch] = [:]
-  private var timers: [WeakTimer] = []
+  /// The armed ones, in no order: there are few.
+  private var alarms: [Alarm] = []
+  private var due: [Alarm] = []
   private var turnEnd: [() -> Void] = []
 
   /// Called when the loop wakes up, before anything is dispatched: a simulated clock catches up here.
@@ -31,10 +49,10 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
   /// Called after everything of a turn is done, before the loop waits again.
   public var turnEnded: (() -> Void)?
 
-  private struct WeakTimer { weak var timer: LoopTimer? }
-
-  /// Starts the thread; nil where the system has no file descriptor or thread to give.
-  public init?(name: String) {
+  /// Starts the thread; nil where the system has no file descriptor or thread to give. `lendsTurns`: whether other threads
+  /// may take turns (``executeHere(_:)``).
+  public init?(name: String, lendsTurns: Bool = false) {
+    self.lendsTurns = lendsTurns
     epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
     wake = eventfd(0, Int32(EFD_NONBLOCK) | Int32(EFD_CLOEXEC))
     guard epoll >= 0, wake >= 0 else {
@@ -75,14 +93,29 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
 
   // MARK: - Any thread
 
-  /// Runs `work` on the loop's thread, in the order of the calls. Dropped once the loop has been stopped.
-  public func execute(_ work: @escaping @Sendable () -> Void) {
-    let mustWake = mailbox.withLock { mailbox in
-      guard !mailbox.isStopped else { return false }
+  /// Runs `work` in a turn, in the order of the calls. Dropped once the loop has been stopped.
+  public func execute(_ work: @escaping @Sendable () -> Void) { deliver(work, mayTurn: false) }
+
+  /// Runs `work` in a turn, in the order of the calls: at once on this thread, where the loop lends turns and none goes on.
+  /// The caller must hold no lock that anything on the loop takes. Dropped once the loop has been stopped.
+  public func executeHere(_ work: @escaping @Sendable () -> Void) { deliver(work, mayTurn: lendsTurns) }
+
+  private func deliver(_ work: @escaping @Sendable () -> Void, mayTurn: Bool) {
+    let delivery: Delivery = mailbox.withLock { mailbox in
+      guard !mailbox.isStopped else { return .nothing }
       mailbox.work.append(work)
-      return mailbox.work.count == 1
+      if mailbox.isTurning { return .nothing }
+      guard mayTurn else { return mailbox.work.count == 1 ? .signal : .nothing }
+      mailbox.isTurning = true
+      return .turn
     }
-    if mustWake { signal() }
+    switch delivery {
+    case .nothing: break
+    case .signal: signal()
+    case .turn:
+      // The holder may be past its last look into the mailbox; the signal brings a turn in any case.
+      if turn.withLockIfAvailable({ _ in borrowTurn() }) == nil { signal() }
+    }
   }
 
   /// Ends the thread after the work that was given to it before. Idempotent.
@@ -110,9 +143,18 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
   }
 
   public func makeTimer(_ action: @escaping () -> Void) -> any SchedulerTimer {
-    let timer = LoopTimer(action)
-    timers.append(WeakTimer(timer: timer))
-    return timer
+    LoopTimer(Alarm(action), loop: self)
+  }
+
+  fileprivate func arm(_ alarm: Alarm, at instant: Instant) {
+    if alarm.deadline == nil { alarms.append(alarm) }
+    alarm.deadline = instant
+  }
+
+  fileprivate func disarm(_ alarm: Alarm) {
+    guard alarm.deadline != nil else { return }
+    alarm.deadline = nil
+    alarms.removeAll { $0 === alarm }
   }
 
   /// Calls `handler` with the ready events (`EPOLLIN` and so on) of `descriptor` until the watch is cancelled.
@@ -142,36 +184,81 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
   public func atEndOfTurn(_ action: @escaping () -> Void) { turnEnd.append(action) }
 
   private func run() {
-    thread.store(UInt(pthread_self()), ordering: .relaxed)
     var events = [epoll_event](repeating: epoll_event(), count: 64)
+    var deadline: Instant?
     while true {
-      let ready = wait(&events)
-      turnBegan?()
-      for index in 0..<max(0, ready) { dispatch(events[index]) }
-      fireTimers()
-      let isStopped = runMailbox()
-      runTurnEnd()
-      turnEnded?()
-      runTurnEnd()
+      let ready = wait(&events, until: deadline)
+      let isStopped = turn.withLock { _ in
+        mailbox.withLock { $0.isTurning = true }
+        thread.store(UInt(pthread_self()), ordering: .relaxed)
+        let isStopped = takeTurn(events, ready)
+        thread.store(0, ordering: .relaxed)
+        deadline = endTurn() ? nextDeadline : .zero
+        sleepsUntil = deadline
+        return isStopped
+      }
       if isStopped { return }
     }
   }
 
-  private func wait(_ events: inout [epoll_event]) -> Int {
-    let capacity = Int32(events.count)
-    guard let deadline = nextDeadline else {
-      return Int(unsafe epoll_pwait2(epoll, &events, capacity, nil, nil))
+  /// One turn on a thread that has brought work.
+  private func borrowTurn() {
+    thread.store(UInt(pthread_self()), ordering: .relaxed)
+    let isStopped = takeTurn([], 0)
+    thread.store(0, ordering: .relaxed)
+    let isDone = endTurn()
+    // The loop's thread goes on where there is more, or sleeps for less long.
+    guard isDone, !isStopped else { return signal() }
+    guard let next = nextDeadline else { return }
+    if let sleepsUntil, sleepsUntil <= next { return }
+    sleepsUntil = next
+    signal()
+  }
+
+  /// Returns whether the loop has been stopped.
+  private func takeTurn(_ events: [epoll_event], _ ready: Int) -> Bool {
+    turnBegan?()
+    for index in 0..<max(0, ready) { dispatch(events[index]) }
+    fireTimers()
+    let isStopped = runMailbox()
+    runTurnEnd()
+    turnEnded?()
+    runTurnEnd()
+    return isStopped
+  }
+
+  /// Whether all work is done; it is the next turn's if not.
+  private func endTurn() -> Bool {
+    mailbox.withLock { mailbox in
+      mailbox.isTurning = !mailbox.work.isEmpty
+      return !mailbox.isTurning
     }
-    let rest = max(0, deadline.nanoseconds - now.nanoseconds)
-    var timeout = timespec(tv_sec: Int(rest / 1_000_000_000), tv_nsec: Int(rest % 1_000_000_000))
-    return Int(unsafe epoll_pwait2(epoll, &events, capacity, &timeout, nil))
+  }
+
+  private func wait(_ events: inout [epoll_event], until deadline: Instant?) -> Int {
+    let capacity = Int32(events.count)
+    let rest = deadline.map { max(0, $0.nanoseconds - now.nanoseconds) }
+    if hasNanosecondWait {
+      let ready: Int32
+      if let rest {
+        var timeout = timespec(tv_sec: Int(rest / 1_000_000_000), tv_nsec: Int(rest % 1_000_000_000))
+        ready = unsafe epoll_pwait2(epoll, &events, capacity, &timeout, nil)
+      } else {
+        ready = unsafe epoll_pwait2(epoll, &events, capacity, nil, nil)
+      }
+      if ready >= 0 || errno != ENOSYS { return Int(ready) }
+      hasNanosecondWait = false
+    }
+    // A kernel before 5.11: whole milliseconds, never too few.
+    let milliseconds = rest.map { Int32(clamping: ($0 + 999_999) / 1_000_000) } ?? -1
+    return Int(unsafe epoll_wait(epoll, &events, capacity, milliseconds))
   }
 
   private var nextDeadline: Instant? {
     if !turnEnd.isEmpty { return .zero }
     var earliest: Instant?
-    for entry in timers {
-      guard let deadline = entry.timer?.deadline else { continue }
+    for alarm in alarms {
+      guard let deadline = alarm.deadline else { continue }
       if let known = earliest, known <= deadline { continue }
       earliest = deadline
     }
@@ -189,15 +276,22 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
   }
 
   private func fireTimers() {
+    guard !alarms.isEmpty else { return }
     let now = now
-    timers.removeAll { $0.timer == nil }
     // A timer armed meanwhile for an instant that has passed fires in the next turn.
-    let due = timers.compactMap(\.timer).filter { ($0.deadline ?? .distantFuture) <= now }
-      .sorted { ($0.deadline ?? .zero) < ($1.deadline ?? .zero) }
-    for timer in due where (timer.deadline ?? .distantFuture) <= now {
-      timer.deadline = nil
-      timer.action()
+    for alarm in alarms where (alarm.deadline ?? .distantFuture) <= now { due.append(alarm) }
+    guard !due.isEmpty else { return }
+    if due.count > 1 { due.sort { ($0.deadline ?? .zero) < ($1.deadline ?? .zero) } }
+    var position = 0
+    while position < due.count {
+      let alarm = due[position]
+      position += 1
+      // It may have been armed anew, or disarmed, by one that fired before it.
+      guard let deadline = alarm.deadline, deadline <= now else { continue }
+      disarm(alarm)
+      if !alarm.isAbandoned.load(ordering: .acquiring) { alarm.action() }
     }
+    due.removeAll(keepingCapacity: true)
   }
 
   private func runMailbox() -> Bool {
@@ -222,14 +316,30 @@ extension Instant {
   fileprivate static var distantFuture: Instant { Instant(nanoseconds: .max) }
 }
 
-/// A timer of the loop.
-private final class LoopTimer: SchedulerTimer {
+/// What fires, known to the loop while it is armed.
+private final class Alarm {
   let action: () -> Void
   var deadline: Instant?
+  /// Its timer is gone: it fires no more.
+  let isAbandoned = Atomic(false)
 
   init(_ action: @escaping () -> Void) { self.action = action }
-  func arm(at instant: Instant) { deadline = instant }
-  func disarm() { deadline = nil }
+}
+
+/// A timer of the loop. Its owner may let it go on any thread.
+private final class LoopTimer: SchedulerTimer {
+  private let alarm: Alarm
+  private weak var loop: EventLoop?
+
+  init(_ alarm: Alarm, loop: EventLoop) {
+    self.alarm = alarm
+    self.loop = loop
+  }
+
+  deinit { alarm.isAbandoned.store(true, ordering: .releasing) }
+
+  func arm(at instant: Instant) { loop?.arm(alarm, at: instant) }
+  func disarm() { loop?.disarm(alarm) }
 }
 
 /// One watched file descriptor; the descriptor stays its owner's to close, after ``cancel()``.

@@ -177,7 +177,7 @@ open class CBPeripheral: CBPeer, @unchecked Sendable {  // What changes is behin
     case .withResponse:
       let operation = Operation.write(characteristic)
       guard data.count <= Self.attributeLengthMax else { return refuse(operation, tooLong(data)) }
-      submit(operation) { .writeValue($0, $1, characteristic.record?.valueHandle ?? 0, [UInt8](data)) }
+      submit(operation) { .writeValue($0, $1, characteristic.record?.valueHandle ?? 0, data.octets) }
     case .withoutResponse:
       writeCommand(data, for: characteristic)
     }
@@ -192,7 +192,7 @@ open class CBPeripheral: CBPeer, @unchecked Sendable {  // What changes is behin
       return refuse(operation, CBError.reported(.uuidNotAllowed, "use setNotifyValue(_:for:)"))
     }
     guard data.count <= Self.attributeLengthMax else { return refuse(operation, tooLong(data)) }
-    submit(operation) { .writeValue($0, $1, descriptor.record?.handle ?? 0, [UInt8](data)) }
+    submit(operation) { .writeValue($0, $1, descriptor.record?.handle ?? 0, data.octets) }
   }
 
   /// Subscribes to a characteristic's notifications or indications, or ends that; answered by
@@ -287,7 +287,7 @@ extension CBPeripheral {
     guard manager.session.credits.takeWrite(link) else {
       return Log.write(.debug, "api", "no room for a write without response to \(characteristic): dropped")
     }
-    manager.link.send(.writeCommand(link, record.valueHandle, [UInt8](data)))
+    manager.link.send(.writeCommand(link, record.valueHandle, data.octets))
   }
 
   private func misuseNotConnected() {

@@ -206,7 +206,7 @@ open class CBPeripheralManager: CBManager, @unchecked Sendable {  // What change
     let named = centrals.map { centrals in subscribed.filter { one in centrals.contains { $0.peer == one.peer } } }
     guard !(named ?? subscribed).isEmpty else { return true }
     guard session.credits.takeUpdate() else { return false }
-    link.send(.updateValue(id, [UInt8](value), named?.map(\.peer)))
+    link.send(.updateValue(id, value.octets, named?.map(\.peer)))
     return true
   }
 

@@ -3,11 +3,17 @@
 import BLECore
 import BLESystem
 import Dispatch
+import Foundation
 import Synchronization
 
 /// A value that the compiler cannot know to be safe to send; whoever makes one says why it is.
 struct Unchecked<Value>: @unchecked Sendable {
   var value: Value
+}
+
+extension Data {
+  /// The octets as an array; several times as fast as the array's initializer for any sequence.
+  var octets: [UInt8] { unsafe withUnsafeBytes { unsafe [UInt8]($0) } }
 }
 
 /// What waits for a manager's queue.
@@ -96,11 +102,15 @@ final class Session: Sendable {
   private func schedule() { queue.async { self.drain() } }
 
   private func drain() {
-    var batch = inbox.withLock { $0.takePending() }
+    var (batch, owner) = inbox.withLock { ($0.takePending(), $0.owner) }
     for delivery in batch {
-      guard let owner = inbox.withLock({ $0.owner }) else { return }
+      // A manager that nobody else holds any more has come to its end.
+      guard owner != nil, !isKnownUniquelyReferenced(&owner), let owner else { return }
       switch delivery {
-      case .event(let event): owner.process(event)
+      case .event(let event):
+        owner.link.willDeliver(event)
+        owner.link.expectAnswer()
+        owner.process(event)
       case .local(let action): action(owner)
       }
     }

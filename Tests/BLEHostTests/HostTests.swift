@@ -183,6 +183,24 @@ private let peerAddress = DeviceAddress(BDAddress(0x0405_0607_0809), type: .publ
     #expect(bench.controller.received.filter { $0 == LECreateConnection.opcode }.count == 2)
   }
 
+  /// A controller that gives up at once is asked again, after longer and longer pauses.
+  @Test func aControllerThatGivesUpIsNotAskedWithoutPause() {
+    let bench = bench()
+    bench.host.connect(peerAddress)
+    var asked = 0
+    for _ in 0..<1000 {
+      bench.simulator.advance(by: .milliseconds(10))
+      let count = bench.controller.received.filter { $0 == LECreateConnection.opcode }.count
+      if count > asked { bench.controller.meta(.connectionComplete, [0x3E] + [UInt8](repeating: 0, count: 17)) }
+      asked = count
+    }
+    #expect((8...12).contains(asked), "\(asked) times in ten seconds")
+    bench.simulator.advance(by: .seconds(3))
+    bench.linkMade(peer)
+    bench.featuresRead()
+    #expect(bench.connection?.peer == peerAddress)
+  }
+
   @Test func aRefusalForGoodIsReported() {
     let bench = bench()
     bench.host.setScanning(true)

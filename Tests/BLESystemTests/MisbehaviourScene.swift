@@ -133,6 +133,7 @@ final class MisbehaviourScene {
       try leaveRogue()
       arm()
       link = try connectRogue()
+      prepare(link)
     } else {
       link = try rogueLink()
       settle(link)
@@ -150,8 +151,14 @@ final class MisbehaviourScene {
     return outcome
   }
 
+  /// Asks what the system wants to know itself before an app's first request.
+  private func prepare(_ link: LinkReference) {
+    if let link = phone.system.links[link.peer] { phone.system.prepare(link) }
+  }
+
   /// Runs until nothing more is asked of the rogue.
   private func settle(_ link: LinkReference) {
+    prepare(link)
     let isQuiet = world.run(within: .seconds(40)) {
       guard let link = phone.system.links[link.peer] else { return true }
       guard case .done = link.preparation else { return false }

@@ -32,8 +32,9 @@ import Testing
       link = try app.connect(to: "sensor", in: world)
     }
 
-    /// Runs until the phone's system has asked what it wants to know itself.
+    /// Runs until the phone's system has asked what it wants to know itself before an app's first request.
     func settle() {
+      if let local { phone.system.prepare(local) }
       let isDone = world.run {
         guard let local, case .done = local.preparation, case .idle = local.hashRead else { return false }
         return local.procedures.isEmpty

@@ -23,6 +23,7 @@ final class FakeLink: SystemLink {
     state.withLock { $0.spec = spec }
   }
 
+  func expectAnswer() {}
   func send(_ request: SystemRequest) { state.withLock { $0.requests.append(request) } }
   func close() { state.withLock { $0.isClosed = true } }
 

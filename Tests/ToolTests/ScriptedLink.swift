@@ -41,6 +41,7 @@ final class ScriptedLink: SystemLink {
   func emit(_ events: [SystemEvent]) { handler(events) }
   func close() {}
 
+  func expectAnswer() {}
   func send(_ request: SystemRequest) {
     asked.withLock { $0.append(request) }
     guard let peer else { return }
