@@ -171,43 +171,6 @@ extension VirtualRadio {
   }
 }
 
-// MARK: - Faults
-
-extension VirtualRadio {
-  /// Has each packet arrive damaged with this probability, from 0 to 1, between all devices that have no loss of their
-  /// own.
-  public func losePackets(_ probability: Double) {
-    change("loses \(probability) of all packets", nil) { $0.setLoss(probability) }
-  }
-
-  /// The same between two devices; nil: as between all.
-  public func losePackets(_ probability: Double?, between a: VirtualDevice, and b: VirtualDevice) {
-    let text = "loses \(probability.map { "\($0)" } ?? "as usual") of the packets between \(a.name) and \(b.name)"
-    change(text, nil) { $0.setLoss(probability, a.name, b.name) }
-  }
-
-  /// Lets nothing pass between two devices, until ``restoreLink(between:and:)``. A connection they have ends with its
-  /// supervision timeout.
-  public func cutLink(between a: VirtualDevice, and b: VirtualDevice) {
-    change("nothing passes between \(a.name) and \(b.name)", nil) { $0.setCut(true, a.name, b.name) }
-  }
-
-  /// Ends ``cutLink(between:and:)``.
-  public func restoreLink(between a: VirtualDevice, and b: VirtualDevice) {
-    change("packets pass between \(a.name) and \(b.name) again", nil) { $0.setCut(false, a.name, b.name) }
-  }
-
-  /// Changes the surroundings at the present instant, and says so in the timeline.
-  func change(_ text: String, _ device: SteppedDevice?, _ body: @escaping @Sendable (Surroundings) -> Void) {
-    note(text, device)
-    core.radio.execute { [surroundings] in body(surroundings) }
-  }
-
-  func note(_ text: String, _ device: SteppedDevice?) { timeline.add(.fault(text), device?.name ?? "", at: core.now) }
-}
-
-// MARK: - Time
-
 // MARK: - Recording
 
 /// What a world's timeline has besides faults and notes.
