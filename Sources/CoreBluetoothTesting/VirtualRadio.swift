@@ -197,15 +197,17 @@ extension VirtualRadio {
   public var now: Duration { .nanoseconds(core.now.nanoseconds) }
 
   /// Lets so much time pass, exactly; a virtual world then stands still until the test awaits something again.
-  public func advance(by span: Duration) async {
+  public func advance(isolation: isolated (any Actor)? = #isolation, by span: Duration) async {
     await core.wait(until: Instant(nanoseconds: core.now.nanoseconds + max(0, span.nanosecondCount)))
   }
 
   /// Lets time pass until `time` since the beginning; nothing if that has passed.
-  public func advance(to time: Duration) async { await core.wait(until: Instant(nanoseconds: time.nanosecondCount)) }
+  public func advance(isolation: isolated (any Actor)? = #isolation, to time: Duration) async {
+    await core.wait(until: Instant(nanoseconds: time.nanosecondCount))
+  }
 
-  /// Lets time pass until `condition` holds. It is looked at after everything that apps are told, and ten times a second
-  /// of the world's time.
+  /// Lets time pass until `condition` holds. It is looked at after everything that apps are told, and once a second of the
+  /// world's time.
   ///
   /// - Throws: ``WorldTimeout`` if it does not hold within `timeout` of the world's time.
   public func run(
@@ -224,7 +226,7 @@ extension VirtualRadio {
     }
   }
 
-  private static let lookPeriod = TimeSpan.milliseconds(100)
+  private static let lookPeriod = TimeSpan.seconds(1)
   /// So many of the last entries a failure shows.
   private static let tailCount = 12
 
