@@ -193,10 +193,11 @@ func busyWorld(seed: UInt64, faults: Int = 110) async throws -> Outcome {
 }
 
 @Suite struct DeterminismTests {
-  /// In processes of their own, as the order of sets and dictionaries is another one in each.
+  /// In processes of their own, as the order of sets and dictionaries is another one in each; `DETERMINISM_RUNS` of them.
   @Test func sameHashInEachProcess() async throws {
     var outcomes: Set<String> = []
-    for _ in 0..<2 {
+    let runs = ProcessInfo.processInfo.environment["DETERMINISM_RUNS"].flatMap { Int($0) } ?? 2
+    for _ in 0..<runs {
       let result = try await #require(processExitsWith: .success, observing: [\.standardOutputContent]) {
         let outcome = try await busyWorld(seed: 5)
         print("outcome: \(outcome)")
