@@ -36,6 +36,7 @@ ROWS = [
     ('advertising', 'advertising reports, HCI bytes to delegate, 1,000 addresses', ('rate', 100_000)),
     ('hci', 'HCI packets parsed', ('ratio', 40)),
     ('att', 'ATT server alone, one Read Request among 54 attributes', ('nanoseconds', 200)),
+    ('links', 'ten connected pairs at 30 ms, every empty packet simulated', ('times', 1000)),
     ('memory', 'memory per simulated device, controller + host', ('octets', 8192)),
     ('allocations-layers', 'heap allocations per notification below BLESystem', ('allocations', 0)),
     ('allocations-api', 'heap allocations per notification, bytes to delegate', ('allocations', 3)),
@@ -43,6 +44,7 @@ ROWS = [
     ('power-on', 'start of the process to `.poweredOn`', ('milliseconds', 50)),
 ]
 WITHOUT_BUMBLE = {'att', 'allocations-layers', 'allocations-api', 'serve-memory', 'power-on'}
+WITHOUT_BUMBLE |= {'links'}
 
 
 def measure(command):
@@ -84,6 +86,8 @@ def figure(name, row):
     """What the table shows of a measurement."""
     if row is None:
         return '–'
+    if 'times-real' in row:
+        return f'{row["times-real"]:.1f} × real time'
     if 'octets' in row:
         return f'{row["octets"] / 1024:.1f} KiB'
     if 'allocations' in row:
@@ -107,6 +111,8 @@ def judge(bar, ours, theirs):
     kind, limit = bar
     if kind == 'ratio':
         return f'≥ {limit} ×', ratio(ours, theirs) >= limit
+    if kind == 'times':
+        return f'≥ {limit} × real time', ours['times-real'] >= limit
     if kind == 'rate':
         return f'≥ {limit // 1000} k/s', ours['count'] / ours['cpu'] >= limit
     if kind == 'nanoseconds':
