@@ -31,6 +31,8 @@ let package = Package(
   name: "swift-corebluetooth",
   products: [
     .library(name: "CoreBluetooth", targets: ["CoreBluetooth"]),
+    // For test targets only: it puts the program's time in the hands of its tests.
+    .library(name: "CoreBluetoothTesting", targets: ["CoreBluetoothTesting"]),
     .executable(name: "ble", targets: ["ble"]),
     // For the package in Benchmarks, and for nobody else: no promise is made about these.
     .library(
@@ -56,11 +58,21 @@ let package = Package(
       "BLESystem",
       ["BLECore", "BLECrypto", "BLEHCI", "BLEGATT", "BLEHost", "BLERadio", "BLETransport", "BLEStore"]),
     layer("BLEProfile", ["BLECore"]),
+    layer("BLEPlayer", ["BLECore", "BLEProfile", "BLESystem"]),
     layer("CoreBluetooth", ["BLECore", "BLESystem"]),
+    // Counts what an app has under way, and puts its delays on virtual time.
+    .target(name: "CTestingHooks"),
+    layer(
+      "CoreBluetoothTesting",
+      [
+        "BLECore", "BLEGATT", "BLEHCI", "BLEPlayer", "BLEProfile", "BLERadio", "BLESystem", "CoreBluetooth",
+        "CTestingHooks",
+      ]),
     .executableTarget(
       name: "ble",
       dependencies: [
-        "CoreBluetooth", "BLECore", "BLEGATT", "BLEHCI", "BLEProfile", "BLERadio", "BLESystem", "BLETransport",
+        "CoreBluetooth", "BLECore", "BLEGATT", "BLEHCI", "BLEPlayer", "BLEProfile", "BLERadio", "BLESystem",
+        "BLETransport",
       ],
       swiftSettings: settings),
 
@@ -89,8 +101,10 @@ let package = Package(
         "BLECore", "BLECrypto", "BLEGATT", "BLEHCI", "BLEHost", "BLEL2CAP", "BLERadio", "BLEStore", "BLESystem",
       ]),
     tests("BLEProfileTests", ["BLECore", "BLEProfile"]),
-    tests("ToolTests", ["BLECore", "BLEProfile", "BLESystem", "ble"]),
+    tests("ToolTests", ["BLECore", "BLEPlayer", "BLEProfile", "BLESystem", "ble"]),
     tests("CoreBluetoothTests", ["BLECore", "BLESystem", "CoreBluetooth"]),
+    // What a user of the library has: its settings are not ours.
+    .testTarget(name: "CoreBluetoothTestingTests", dependencies: ["CoreBluetooth", "CoreBluetoothTesting"]),
     tests("EndToEndTests", []),
   ],
   swiftLanguageModes: [.v6]

@@ -322,6 +322,11 @@ public final class VirtualController: HCIReceiver {
     return true
   }
 
+  /// Whether no connection event begins before `end`.
+  func isRadioFree(until end: Instant) -> Bool {
+    world.setting == .ideal || !links.contains { $0.nextStart < end && !$0.isInEvent }
+  }
+
   func releaseRadio(_ link: LinkConnection) { releaseRadio(.link(link.handle)) }
 
   func releaseRadio(_ user: RadioUser) {

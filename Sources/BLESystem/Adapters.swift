@@ -105,11 +105,24 @@ final class AdapterPool: Sendable {
     var adapters: [AdapterSpec: Weak] = [:]
     var radio: VirtualRadioLoop?
     var captures = 0
+    /// Devices of worlds that somebody outside moves, by the names that apps use.
+    var hosted: [AdapterSpec: WeakDevice] = [:]
   }
+
+  private struct WeakDevice { weak var device: SteppedDevice? }
 
   private let state = Mutex(State())
 
+  /// Has sessions on `spec` open on `device` for as long as that lives.
+  func host(_ device: SteppedDevice, as spec: AdapterSpec) {
+    state.withLock { state in
+      state.hosted = state.hosted.filter { $0.value.device != nil }
+      state.hosted[spec] = WeakDevice(device: device)
+    }
+  }
+
   func open(_ spec: AdapterSpec, handler: @escaping SystemEventHandler) -> any SystemLink {
+    if let device = state.withLock({ $0.hosted[spec]?.device }) { return device.openSession(handler: handler) }
     let adapter: LocalAdapter? = state.withLock { state in
       if let running = state.adapters[spec]?.adapter { return running }
       let made = Self.make(spec, &state)
@@ -292,18 +305,31 @@ final class VirtualRadioLoop: @unchecked Sendable {
   }
 }
 
+/// Where an adapter and everything above it up to the system runs: one thing at a time.
+protocol AdapterLoop: AnyObject, Sendable {
+  /// Runs `work` there, in the order of the calls; dropped after ``stop()``. On any thread.
+  func execute(_ work: @escaping @Sendable () -> Void)
+  /// The same; where nothing else happens there, it may be done by the calling thread.
+  func executeHere(_ work: @escaping @Sendable () -> Void)
+  /// Whether the calling code runs there.
+  var isOnLoop: Bool { get }
+  func stop()
+}
+
+extension EventLoop: AdapterLoop {}
+
 /// An adapter with its system, for as long as somebody has a session on it.
 ///
 /// `@unchecked Sendable`: `system` is touched on the loop alone, the rest is constant.
 final class LocalAdapter: @unchecked Sendable {
-  let loop: EventLoop
+  let loop: any AdapterLoop
   private let ownsLoop: Bool
   let replica: SystemReplica
   private(set) var system: BluetoothSystem?
 
   /// `make` runs on the loop.
   init(
-    loop: EventLoop, ownsLoop: Bool, identity: PeerIdentity,
+    loop: any AdapterLoop, ownsLoop: Bool, identity: PeerIdentity,
     make: @escaping @Sendable (SystemReplica) -> BluetoothSystem
   ) {
     self.loop = loop

@@ -28,6 +28,9 @@ final class BluetoothSystem: HostOwner {
     case on(Host)
     /// Waits to open the transport anew.
     case waiting
+    /// Switched off by the user: the links are being ended.
+    case switchingOff(Host)
+    case switchedOff
     /// Nobody uses the adapter any more: the links are ended before the transport.
     case closing(Host)
     case closed
@@ -102,7 +105,10 @@ final class BluetoothSystem: HostOwner {
   }
 
   private func open() {
-    if case .closed = power { return }
+    switch power {
+    case .closed, .switchedOff, .switchingOff: return
+    case .opening, .starting, .on, .waiting, .closing: break
+    }
     power = .opening
     opener { [weak self] result in self?.opened(result) }
   }
@@ -147,11 +153,62 @@ final class BluetoothSystem: HostOwner {
       closeTimer?.arm(at: scheduler.now + Self.closeLimit)
       host.stopAdvertising()
       for connection in host.links { host.disconnect(connection, reason: .remoteUserTerminatedConnection) }
-    case .starting(let host), .on(let host), .closing(let host):
+    case .starting(let host), .on(let host), .closing(let host), .switchingOff(let host):
       host.close()
       finishClosing()
-    case .opening, .waiting, .closed: finishClosing()
+    case .opening, .waiting, .closed, .switchedOff: finishClosing()
     }
+  }
+
+  // MARK: - The switch
+
+  /// Switches Bluetooth off, as a user does, or on again. Off: links end in good order, apps see `poweredOff`, their
+  /// services come back with `poweredOn`.
+  func setSwitch(isOn: Bool) {
+    switch (isOn, power) {
+    case (false, .on(let host)):
+      forgetEverything(keepingServices: true)
+      power = .switchingOff(host)
+      change(to: .poweredOff, problem: Self.switchedOff)
+      host.stopAdvertising()
+      for connection in host.links { host.disconnect(connection, reason: .remoteUserTerminatedConnection) }
+      closeTimer = scheduler.makeTimer { [weak self] in self?.finishSwitchingOff() }
+      closeTimer?.arm(at: scheduler.now + (host.links.isEmpty ? .zero : Self.closeLimit))
+    case (false, .starting(let host)):
+      host.owner = nil
+      host.close()
+      power = .switchedOff
+      change(to: .poweredOff, problem: Self.switchedOff)
+    case (false, .opening), (false, .waiting):
+      power = .switchedOff
+      change(to: .poweredOff, problem: Self.switchedOff)
+    case (true, .switchedOff):
+      power = .waiting
+      open()
+    case (true, .switchingOff(let host)):
+      end(host)
+      power = .waiting
+      open()
+    case (true, .opening), (true, .starting), (true, .on), (true, .waiting), (false, .switchedOff),
+      (false, .switchingOff), (_, .closing), (_, .closed):
+      break
+    }
+    flush()
+  }
+
+  private static let switchedOff = "Bluetooth is switched off"
+
+  private func end(_ host: Host) {
+    host.owner = nil
+    host.close()
+    closeTimer?.disarm()
+    closeTimer = nil
+  }
+
+  private func finishSwitchingOff() {
+    guard case .switchingOff(let host) = power else { return }
+    end(host)
+    power = .switchedOff
   }
 
   private func finishClosing() {
@@ -181,12 +238,22 @@ final class BluetoothSystem: HostOwner {
 
   var orderedSessions: [ClientSession] { sessions.values.sorted { $0.id < $1.id } }
 
+  /// A dictionary's order is another in each run; what reaches the air or an app must not be.
+  func inOrder(_ peers: some Sequence<PeerIdentifier>) -> [PeerIdentifier] {
+    peers.sorted { ($0.high, $0.low) < ($1.high, $1.low) }
+  }
+
   // MARK: - Host
 
   func host(_ host: Host, did event: HostEvent) {
     if case .closing = power {
       if case .disconnected = event, host.links.isEmpty { finishClosing() }
       if case .failed = event { finishClosing() }
+      return
+    }
+    if case .switchingOff = power {
+      if case .disconnected = event, host.links.isEmpty { finishSwitchingOff() }
+      if case .failed = event { finishSwitchingOff() }
       return
     }
     switch event {
@@ -209,7 +276,7 @@ final class BluetoothSystem: HostOwner {
   }
 
   func host(_ host: Host, connection: Connection, did event: ATTEvent) {
-    if case .closing = power { return }
+    guard case .on = power else { return }
     receive(event, on: connection)
     flush()
   }
@@ -222,6 +289,7 @@ final class BluetoothSystem: HostOwner {
       "adapter \(name): company \(info.companyIdentifier), version \(info.hciVersion), own address \(info.ownAddress)")
     local = LocalServices()
     local.addFoundation(to: host.database, deviceName: deviceName)
+    republishServices()
     change(to: .poweredOn)
   }
 
@@ -242,7 +310,7 @@ final class BluetoothSystem: HostOwner {
   }
 
   /// Links, scans, advertising and services are gone with the controller.
-  private func forgetEverything() {
+  private func forgetEverything(keepingServices: Bool = false) {
     for peer in links.keys { replica.update(connected: peer, services: nil) }
     links.removeAll()
     caches = GATTCacheTable()
@@ -251,7 +319,7 @@ final class BluetoothSystem: HostOwner {
     scan = ScanMerger()
     scanTimer?.disarm()
     local = LocalServices()
-    for session in sessions.values { session.reset() }
+    for session in sessions.values { session.reset(keepingServices: keepingServices) }
   }
 
   // MARK: - Sessions
@@ -270,8 +338,10 @@ final class BluetoothSystem: HostOwner {
     stopScan(session)
     stopAdvertising(session)
     removeServices(session)
-    for peer in Array(session.wantedPeers.keys) { leave(peer, session: session, notify: false) }
-    for (peer, link) in links where link.users.contains(id) { leave(peer, session: session, notify: false) }
+    for peer in inOrder(session.wantedPeers.keys) { leave(peer, session: session, notify: false) }
+    for peer in inOrder(links.keys) where links[peer]?.users.contains(id) == true {
+      leave(peer, session: session, notify: false)
+    }
     sessions[id] = nil
     talking.removeAll { $0 === session }
     flush()
@@ -379,7 +449,7 @@ final class BluetoothSystem: HostOwner {
   private func deliverScanResults() {
     while let result = scan.next() {
       guard let (discovery, overflow) = peers.discovery(result) else { continue }
-      for session in sessions.values {
+      for session in orderedSessions {
         if let admitted = session.scan?.admit(discovery, overflow: overflow) {
           post(.discovered(admitted), to: session)
         }
@@ -409,6 +479,8 @@ final class ClientSession {
   /// Peers that are to be connected only later.
   var delays: [PeerIdentifier: any SchedulerTimer] = [:]
   var advertising: AdvertisingWish?
+  /// In the order in which they were added.
+  var services: [LocalService] = []
 
   init(id: SessionID, handler: @escaping SystemEventHandler) {
     self.id = id
@@ -425,7 +497,8 @@ final class ClientSession {
   private static let keptEventsMax = 512
 
   /// The adapter is gone, and with it all that the session had on it.
-  func reset() {
+  func reset(keepingServices: Bool) {
+    if !keepingServices { services = [] }
     scan = nil
     wantedPeers = [:]
     leaving = []

@@ -183,10 +183,24 @@ extension BluetoothSystem {
 
   func addService(_ token: RequestToken, _ service: LocalService, _ session: ClientSession) {
     guard let host else { return }
-    if let error = refusal(of: service, session) {
-      post(.serviceAdded(token, error), to: session)
-      return
+    let error = publish(service, session, host)
+    if error == nil { session.services.append(service) }
+    post(.serviceAdded(token, error), to: session)
+  }
+
+  /// After the adapter was switched off and on: what the apps had published is there again.
+  func republishServices() {
+    guard let host else { return }
+    for session in orderedSessions {
+      for service in session.services {
+        guard let error = publish(service, session, host) else { continue }
+        Log.write(.error, "system", "adapter \(name): service \(service.uuid) is not published again: \(error)")
+      }
     }
+  }
+
+  private func publish(_ service: LocalService, _ session: ClientSession, _ host: Host) -> SystemError? {
+    if let error = refusal(of: service, session) { return error }
     let includes = service.includedServices.compactMap { id in
       local.services.first { $0.session == session.id && $0.id == id }?.handle
     }
@@ -206,9 +220,9 @@ extension BluetoothSystem {
           session: session.id, id: service.id, handle: registration.handle,
           values: registration.characteristics.map(\.value)))
       databaseChanged()
-      post(.serviceAdded(token, nil), to: session)
+      return nil
     } catch {
-      post(.serviceAdded(token, Self.error(error, service)), to: session)
+      return Self.error(error, service)
     }
   }
 
@@ -241,6 +255,7 @@ extension BluetoothSystem {
   }
 
   func removeService(_ id: LocalAttributeID, _ session: ClientSession) {
+    session.services.removeAll { $0.id == id }
     guard let index = local.services.firstIndex(where: { $0.session == session.id && $0.id == id }) else { return }
     let service = local.services.remove(at: index)
     for value in service.values {

@@ -19,6 +19,12 @@ public protocol SystemLink: AnyObject, Sendable {
   /// Ends the session: its scan, advertising, services and connections are gone, no event follows. Idempotent;
   /// also done when the last reference goes.
   func close()
+  /// The app's side is about to act on `event`, on the app's queue; for those who watch.
+  func willDeliver(_ event: SystemEvent)
+}
+
+extension SystemLink {
+  public func willDeliver(_ event: SystemEvent) {}
 }
 
 /// Receives a session's events, in order, on the engine's thread; must not block.

@@ -108,6 +108,7 @@ final class Session: Sendable {
       guard owner != nil, !isKnownUniquelyReferenced(&owner), let owner else { return }
       switch delivery {
       case .event(let event):
+        owner.link.willDeliver(event)
         owner.link.expectAnswer()
         owner.process(event)
       case .local(let action): action(owner)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import BLECore
+import BLEPlayer
 import BLEProfile
 import BLESystem
 import Glibc

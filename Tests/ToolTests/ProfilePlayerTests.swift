@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import BLECore
+import BLEPlayer
 import BLEProfile
 import BLESystem
 import Testing
-
-@testable import ble
 
 @Suite struct ProfilePlayerTests {
   let start = ProfileTime(unixMilliseconds: 0, uptimeMilliseconds: 1000)

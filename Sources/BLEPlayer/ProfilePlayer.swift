@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import BLECore
-import BLEProfile
-import BLESystem
+public import BLECore
+public import BLEProfile
+public import BLESystem
 
 /// A profile at work: its services as the system takes them, and the values of its characteristics as they are now.
-struct ProfilePlayer {
+public struct ProfilePlayer {
   /// An ATT error code (Vol 3 Part F 3.4.1.1) to answer a request with.
-  struct Refusal: Error, Hashable {
-    var code: UInt8
-    static let readNotPermitted = Refusal(code: 0x02)
-    static let invalidOffset = Refusal(code: 0x07)
-    static let invalidHandle = Refusal(code: 0x01)
-    static let invalidLength = Refusal(code: 0x0D)
+  public struct Refusal: Error, Hashable, Sendable {
+    public var code: UInt8
+    public static let readNotPermitted = Refusal(code: 0x02)
+    public static let invalidOffset = Refusal(code: 0x07)
+    public static let invalidHandle = Refusal(code: 0x01)
+    public static let invalidLength = Refusal(code: 0x0D)
   }
 
-  let profile: Profile
+  public let profile: Profile
   /// In the order in which they are to be added.
-  let services: [LocalService]
+  public let services: [LocalService]
   private var values: [LocalAttributeID: LiveValue] = [:]
   private var owners: [LocalAttributeID: BluetoothUUID] = [:]
   private let start: ProfileTime
@@ -33,7 +33,8 @@ struct ProfilePlayer {
     var wasWritten = false
   }
 
-  init(_ profile: Profile, now: ProfileTime) {
+  /// `now` is when it begins: the profile's uptime counts from there.
+  public init(_ profile: Profile, now: ProfileTime) {
     self.profile = profile
     start = now
     var lastID: LocalAttributeID = 0
@@ -86,23 +87,25 @@ struct ProfilePlayer {
   }
 
   /// The characteristics that send by themselves, and how often; the numbers are for ``step(_:now:)``.
-  var periods: [(Int, TimeSpan)] {
+  public var periods: [(Int, TimeSpan)] {
     values.sorted { $0.key < $1.key }.compactMap { id, live in
       live.characteristic.notifyPeriod.map { (Int(id), $0) }
     }
   }
 
-  func uuids(of id: LocalAttributeID) -> (service: BluetoothUUID, characteristic: BluetoothUUID)? {
+  /// What an attribute that ``services`` numbers is.
+  public func uuids(of id: LocalAttributeID) -> (service: BluetoothUUID, characteristic: BluetoothUUID)? {
     guard let service = owners[id], let live = values[id] else { return nil }
     return (service, live.characteristic.uuid)
   }
 
-  func notifies(_ id: LocalAttributeID) -> Bool {
+  /// Whether its value goes to those who subscribe.
+  public func notifies(_ id: LocalAttributeID) -> Bool {
     values[id].map { !$0.characteristic.properties.isDisjoint(with: [.notify, .indicate]) } ?? false
   }
 
   /// The next step of a value that sends by itself.
-  mutating func step(_ index: Int, now: ProfileTime) -> (LocalAttributeID, [UInt8])? {
+  public mutating func step(_ index: Int, now: ProfileTime) -> (LocalAttributeID, [UInt8])? {
     guard let id = LocalAttributeID(exactly: index), var live = values[id] else { return nil }
     if !live.wasWritten { live.current = live.sampler?.next(at: Self.time(now, since: start)) }
     values[id] = live
@@ -111,7 +114,7 @@ struct ProfilePlayer {
 
   /// Answers a read from `offset` on. A value without a period takes a step with each read; the later parts of a long
   /// value belong to the step of the first.
-  mutating func read(_ id: LocalAttributeID, offset: Int, now: ProfileTime) -> Result<[UInt8], Refusal> {
+  public mutating func read(_ id: LocalAttributeID, offset: Int, now: ProfileTime) -> Result<[UInt8], Refusal> {
     guard var live = values[id] else { return .failure(.invalidHandle) }
     if offset == 0, live.characteristic.notifyPeriod == nil, !live.wasWritten {
       if live.wasShown { live.current = live.sampler?.next(at: Self.time(now, since: start)) }
@@ -124,7 +127,7 @@ struct ProfilePlayer {
   }
 
   /// Applies all writes of one request or none of them; the values that came of it, each characteristic once.
-  mutating func write(_ writes: [RemoteWrite]) -> Result<[(LocalAttributeID, [UInt8])], Refusal> {
+  public mutating func write(_ writes: [RemoteWrite]) -> Result<[(LocalAttributeID, [UInt8])], Refusal> {
     var results: [(LocalAttributeID, [UInt8])] = []
     for write in writes {
       guard let live = values[write.characteristic] else { return .failure(.invalidHandle) }
