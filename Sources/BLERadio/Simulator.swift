@@ -108,7 +108,8 @@ public final class Simulator: Scheduler {
 /// own, so that each use costs one check of exclusive access and not one for each element it touches.
 private struct EventQueue {
   private struct Slot {
-    unowned var handler: (any SimulatorEventHandler)?
+    /// Not counted: it is set to nil before its object dies, by ``EventQueue/releaseSlot(_:)``.
+    unowned(unsafe) var handler: (any SimulatorEventHandler)?
     var argument: UInt32
     /// Where the event is in the heap; -1 while it is disarmed.
     var position: Int32

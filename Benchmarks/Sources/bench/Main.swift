@@ -17,6 +17,8 @@ enum Main {
       ("hci", { try LayerRows.hciPackets() }),
       ("att", { try LayerRows.attServer() }),
       ("memory", { try LayerRows.memory() }),
+      ("crowd", { try ScaleRows.crowd() }),
+      ("growth", { try ScaleRows.growth() }),
       ("allocations-layers", { try LayerRows.allocations() }),
       ("allocations-api", { try FeedRows.allocations() }),
       ("power-on", { APIRows.powerOn() }),
