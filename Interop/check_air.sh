@@ -29,7 +29,7 @@ function wrong(text) { print FILENAME_SHOWN ": frame " $1 ": " text; bad = 1 }
   for (i = 1; i <= count; i++) if (number(severities[i]) >= 6291456) { wrong("expert item: " $5); break }
   count = split($4, opcodes, ",")
   for (i = 1; i <= count; i++) if (!(number(opcodes[i]) in known)) wrong("unknown ATT opcode " opcodes[i])
-  if ($5 ~ /[Uu]nknown/) wrong("no name for it: " $5)
+  if ($5 ~ /^(Unknown|Reserved)|(Sent|Rcvd) <unknown>/) wrong("no name for it: " $5)
   if ($5 ~ /CONNECT_IND|AUX_CONNECT_REQ/) connections++
 }
 END {

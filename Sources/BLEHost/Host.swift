@@ -12,7 +12,7 @@ import BLESMP
 /// Bytes and expired deadlines go in; HCI packets and events come out. Nothing here knows a thread, a lock or a clock
 /// beside the scheduler's. The owner is told only when a call's effects are complete, so it may call back at once.
 ///
-/// Plain values and lists, during whose access nobody is called, are exempt from checks of exclusive access.
+/// Plain values, lists and machines, during whose access nobody is called, are exempt from checks of exclusive access.
 public final class Host: HCIReceiver {
   public private(set) var info = ControllerInfo()
   public weak var owner: (any HostOwner)? { didSet { hasOwner = owner != nil } }
@@ -33,12 +33,14 @@ public final class Host: HCIReceiver {
   @exclusivity(unchecked) private var timer: (any SchedulerTimer)?
   @exclusivity(unchecked) private var armedDeadline: Instant?
 
-  var commands = HostCommands()
-  var acl = ACLFlow(packetLength: 27, packetCount: 1)
-  var progress: [ACLProgress] = []
-  var scanner = Scanner()
-  var advertiser = Advertiser()
-  var connector: Connector
+  @exclusivity(unchecked) var commands = HostCommands()
+  @exclusivity(unchecked) var acl = ACLFlow(packetLength: 27, packetCount: 1)
+  @exclusivity(unchecked) var progress: [ACLProgress] = []
+  @exclusivity(unchecked) var scanner = Scanner()
+  @exclusivity(unchecked) var advertiser = Advertiser()
+  @exclusivity(unchecked) var connector: Connector
+  /// What the transport is being given.
+  @exclusivity(unchecked) private var leaving = PacketQueue<HCIPacketType>()
   @exclusivity(unchecked) private var clientScan: ScanSettings?
   var extendedReports = ExtendedReports()
 
@@ -266,7 +268,12 @@ public final class Host: HCIReceiver {
     guard !isFailed else { return }
     acl.sendWaiting(out: &commands.out, progress: &progress)
     progress.removeAll(keepingCapacity: true)
-    while commands.out.removeFirst({ transport.send($0, $1) }) {}
+    guard !commands.out.isEmpty else { return }
+    swap(&leaving, &commands.out)
+    var batch = PacketQueue<HCIPacketType>()
+    swap(&batch, &leaving)
+    while batch.removeFirst({ transport.send($0, $1) }) {}
+    swap(&batch, &leaving)
   }
 
   private var isFailed: Bool { if case .failed = state { true } else { false } }

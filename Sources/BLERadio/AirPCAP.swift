@@ -190,10 +190,12 @@ extension AirPCAP.Record {
     let coding = phy == .leCoded ? AirCoding(rawValue: try reader.u8()) ?? .s8 : .s8
     guard reader.remaining >= 5 else { throw AirPCAP.ReadError.unsupportedFormat }
     let pdu = try reader.array(reader.remaining - 3)
+    let kind = AirPCAP.Kind(rawValue: flags >> 7 & 7) ?? .advertising
+    // Elsewhere these bits tell of the MIC.
+    let auxiliary = kind == .auxiliaryAdvertising ? AirPCAP.Auxiliary(rawValue: flags >> 12 & 3) : nil
     self.init(
-      time: time, channel: channel, rssi: rssi, accessAddress: accessAddress,
-      kind: AirPCAP.Kind(rawValue: flags >> 7 & 7) ?? .advertising,
-      auxiliary: AirPCAP.Auxiliary(rawValue: flags >> 12 & 3) ?? .auxAdvInd, isDecrypted: flags & 1 << 3 != 0, phy: phy,
+      time: time, channel: channel, rssi: rssi, accessAddress: accessAddress, kind: kind,
+      auxiliary: auxiliary ?? .auxAdvInd, isDecrypted: flags & 1 << 3 != 0, phy: phy,
       coding: coding, pdu: pdu, crc: try reader.u24())
   }
 }

@@ -50,8 +50,10 @@ extension Advertiser {
 
   /// What an event takes of the radio, with an answer, and without the rest of long data.
   var extendedSpan: TimeSpan {
-    let packet = world.airTime(payloadCount: 60, phy: parameters.secondaryPHY)
-    return auxiliaryDelay + packet * 2 + world.interFrameSpace * 2
+    let count = min(data.count + 24, ExtendedAdvertisingPayload.countMax)
+    let packet = world.airTime(payloadCount: count, phy: parameters.secondaryPHY)
+    let answer = isConnectable || isScannable ? packet + world.interFrameSpace : .zero
+    return auxiliaryDelay + packet + answer
   }
 
   /// Whether the data can be sent by an event of this kind at all.
@@ -125,6 +127,9 @@ extension Advertiser {
     }
     let channel = auxiliary.channel
     load(&payload)
+    let end = now + world.airTime(payloadCount: payload.count, phy: parameters.secondaryPHY)
+    // What a connection event would cut off is not begun.
+    guard controller.isRadioFree(until: end) else { return endEvent() }
     let header = AdvertisingHeader(
       type: .advExtInd, txAdd: payload.advA != nil && address.isRandom,
       rxAdd: payload.targetA != nil && target.isRandom, length: payload.count)

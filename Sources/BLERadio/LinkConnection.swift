@@ -155,6 +155,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   // MARK: - From the controller
 
   var usedChannels: UInt64 { selector.channelMap }
+  var localInterval: TimeSpan { interval }
   var dataLengths: LLControlPDU.DataLengths { control.effective }
   var phys: (tx: AirPHY, rx: AirPHY) { (txPHY, rxPHY) }
   /// What the peer said that it does; nil if it has not been asked.
@@ -165,6 +166,8 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   var isAskingHost: Bool { control.isAskingHost }
   /// Whether no further procedure can be started for now.
   var isControlFull: Bool { control.isFull }
+  /// Whether either side has data.
+  var isBusy: Bool { peerHasMoreData || transfer.hasDataToSend }
   var isInEvent: Bool { phase != .asleep && phase != .ended }
 
   /// Queues a host's ACL packet. `false`: it held nothing to send, and is done.
@@ -458,7 +461,9 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   func transmissionEnded() {
     guard phase == .transmitting else { return }
     if let reason = leaving { return end(reason) }
-    guard isCentral || transfer.sentMoreData || peerHasMoreData || crcErrors > 0 else { return close() }
+    guard isCentral || (transfer.sentMoreData || peerHasMoreData || crcErrors > 0) && !isIntervalOver else {
+      return close()
+    }
     phase = .waiting
     listen(until: now + world.interFrameSpace + world.detectionTime(rxPHY))
   }
@@ -507,6 +512,13 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
     perform()
   }
 
+  /// Whether not even an empty packet can follow before the next event.
+  private var isIntervalOver: Bool {
+    guard world.setting == .physical else { return false }
+    let next = now + LinkLayer.interFrameSpace + AirPHY.le2M.airTime(payloadCount: 0) + LinkLayer.interFrameSpace
+    return next > anchor + interval + LinkLayer.spaceTolerance
+  }
+
   private func synchronize(_ start: Instant) {
     anchor = start
     lastSync = start
@@ -526,7 +538,7 @@ final class LinkConnection: SimulatorEventHandler, AirUser {
   private func goOn() {
     guard phase == .waiting, let event else { return }
     if isCentral {
-      guard transfer.sentMoreData || peerHasMoreData else { return close() }
+      guard transfer.sentMoreData || peerHasMoreData, !isIntervalOver else { return close() }
     }
     phase = .responding
     world.simulator.arm(event, at: now + world.interFrameSpace)

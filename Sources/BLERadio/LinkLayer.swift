@@ -22,6 +22,9 @@ enum LinkLayer {
 
   /// T_IFS (4.1.1).
   static let interFrameSpace = TimeSpan.microseconds(150)
+  /// By how much a space may be shorter than T_IFS (4.2.1): what an event that just fits is allowed, for the sake of clocks
+  /// that differ.
+  static let spaceTolerance = TimeSpan.microseconds(2)
   /// How much later than T_IFS, or than the latest anchor, a packet may begin (4.2.1, 4.2.4).
   static let jitterAllowance = TimeSpan.microseconds(16)
   /// The delay between the end of CONNECT_IND and the earliest transmit window (4.5.3).

@@ -77,10 +77,11 @@ public final class Simulator: Scheduler {
   public func makeTimer(_ action: @escaping () -> Void) -> any SchedulerTimer { Timer(self, action) }
 
   private func fireFirst() {
-    guard let (time, handler, argument) = queue.removeFirst() else { return }
+    guard let (time, handler, argument) = queue.beginFirst() else { return }
     now = Instant(nanoseconds: time)
     firedEventCount &+= 1
     handler?.handleEvent(argument)
+    queue.endFirst()
   }
 
   // MARK: - Events
@@ -106,9 +107,13 @@ public final class Simulator: Scheduler {
 
 /// A binary heap of armed slots, ordered by time and then by arming; each slot knows its place in it. A struct of its
 /// own, so that each use costs one check of exclusive access and not one for each element it touches.
+///
+/// The event that is firing stays at the top until it is over, or until an event that its handler arms takes its place:
+/// nearly all handlers arm one, and so the heap is put in order once and not twice.
 private struct EventQueue {
   private struct Slot {
-    unowned var handler: (any SimulatorEventHandler)?
+    /// Given back by its owner before that dies, and so never looked at afterwards.
+    unowned(unsafe) var handler: (any SimulatorEventHandler)?
     var argument: UInt32
     /// Where the event is in the heap; -1 while it is disarmed.
     var position: Int32
@@ -129,8 +134,13 @@ private struct EventQueue {
   private var freeSlots: [Int32] = []
   private var heap: [Entry] = []
   private var sequence: UInt64 = 0
+  /// Whether the entry at the top belongs to the event that is firing.
+  private var isTopFiring = false
 
-  var firstTime: Int64? { heap.first?.time }
+  var firstTime: Int64? {
+    guard isTopFiring else { return heap.first?.time }
+    return heap.count > 2 ? min(heap[1].time, heap[2].time) : heap.dropFirst().first?.time
+  }
 
   func isArmed(_ slot: Int32) -> Bool { slots[Int(slot)].position >= 0 }
 
@@ -155,7 +165,10 @@ private struct EventQueue {
     sequence &+= 1
     let entry = Entry(time: time, sequence: sequence, slot: slot)
     let position = Int(slots[Int(slot)].position)
-    if position < 0 {
+    if position < 0, isTopFiring {
+      isTopFiring = false
+      siftDown(0, entry)
+    } else if position < 0 {
       heap.append(entry)
       siftUp(heap.count - 1, entry)
     } else if entry < heap[position] {
@@ -171,11 +184,24 @@ private struct EventQueue {
     if position >= 0 { remove(at: position) }
   }
 
-  mutating func removeFirst() -> (time: Int64, handler: (any SimulatorEventHandler)?, argument: UInt32)? {
+  /// The first event fires; ``endFirst()`` follows.
+  mutating func beginFirst() -> (time: Int64, handler: (any SimulatorEventHandler)?, argument: UInt32)? {
     guard let first = heap.first else { return nil }
-    remove(at: 0)
-    let slot = slots[Int(first.slot)]
-    return (first.time, slot.handler, slot.argument)
+    let index = Int(first.slot)
+    slots[index].position = -1
+    isTopFiring = true
+    return unsafe (first.time, slots[index].handler, slots[index].argument)
+  }
+
+  mutating func endFirst() {
+    guard isTopFiring else { return }
+    isTopFiring = false
+    removeTop()
+  }
+
+  private mutating func removeTop() {
+    guard let last = heap.popLast(), !heap.isEmpty else { return }
+    siftDown(0, last)
   }
 
   private mutating func remove(at position: Int) {

@@ -269,19 +269,21 @@ public final class VirtualController: HCIReceiver {
       hop: hop, sca: LinkLayer.sleepClockAccuracyCode)
   }
 
-  /// The first transmit window in which the new connection's events keep clear of those that there are.
+  /// The transmit window in which the new connection's events keep farthest from those that there are.
   private func windowOffset(_ parameters: ConnectionParameters, earliest: Instant) -> UInt16 {
+    guard !links.isEmpty else { return 0 }
+    var best: (offset: UInt16, distance: Int64) = (0, -1)
     for offset in 0..<parameters.interval.rawValue {
       let anchor = earliest + LinkLayer.windowUnit * Int(offset)
-      let isClear = links.allSatisfy { link in
+      var nearest = Int64.max
+      for link in links {
         let interval = min(link.parameters.interval, parameters.interval).timeSpan.nanoseconds
-        let distance = (anchor - link.nextStart).nanoseconds % interval
-        let clearance = LinkLayer.windowUnit.nanoseconds
-        return (clearance...interval - clearance).contains(distance < 0 ? distance + interval : distance)
+        let distance = abs((anchor - link.nextStart).nanoseconds % interval)
+        nearest = min(nearest, min(distance, interval - distance))
       }
-      if isClear { return offset }
+      if nearest > best.distance { best = (offset, nearest) }
     }
-    return 0
+    return best.offset
   }
 
   // MARK: - The radio
@@ -320,6 +322,11 @@ public final class VirtualController: HCIReceiver {
     return true
   }
 
+  /// Whether no connection event begins before `end`.
+  func isRadioFree(until end: Instant) -> Bool {
+    world.setting == .ideal || !links.contains { $0.nextStart < end && !$0.isInEvent }
+  }
+
   func releaseRadio(_ link: LinkConnection) { releaseRadio(.link(link.handle)) }
 
   func releaseRadio(_ user: RadioUser) {
@@ -329,20 +336,26 @@ public final class VirtualController: HCIReceiver {
     observer.tune()
   }
 
-  /// When an event of `link` must be over for the sake of the other connections, of a scanner, which gets the last
-  /// quarter of the interval, and of an advertiser that has waited for long.
+  /// When an event of `link` must be over for the sake of the other connections, which get an equal share of the interval
+  /// if they have data too, of a scanner, which gets the last quarter, and of an advertiser that has waited for long.
   ///
   /// For the first exchange of an event only those connections count that were skipped themselves: else one whose
   /// anchors closely follow another's would leave that one no room for data for ever.
   func radioLimit(_ link: LinkConnection, isFirstExchange: Bool) -> Instant {
-    let interval = link.parameters.interval.timeSpan
-    var limit = link.anchor + interval
+    let interval = link.localInterval
+    var limit = link.anchor + interval + LinkLayer.spaceTolerance
     if let since = advertiserWaitsSince, world.simulator.now - since > Self.advertiserPatience { limit = link.anchor }
     if observer.scan != nil || observer.initiation != nil {
       limit = min(limit, link.anchor + TimeSpan(nanoseconds: interval.nanoseconds / 4 * 3))
     }
-    for other in links where other !== link && !other.isInEvent && (other.missedEvents > 0 || !isFirstExchange) {
-      limit = min(limit, other.nextStart)
+    guard links.count > 1 else { return limit }
+    var busyCount = 1
+    for other in links where other !== link {
+      if other.isBusy { busyCount += 1 }
+      if !other.isInEvent, other.missedEvents > 0 || !isFirstExchange { limit = min(limit, other.nextStart) }
+    }
+    if busyCount > 1, !isFirstExchange {
+      limit = min(limit, link.anchor + TimeSpan(nanoseconds: interval.nanoseconds / Int64(busyCount)))
     }
     return limit
   }

@@ -269,7 +269,6 @@ extension BluetoothSystem {
     if case .idle = link.hashRead { caches.keep(link.cache, of: peer) }
     replica.update(connected: peer, services: nil)
     Log.write(.info, "system", "link to \(connection.peer) ended: \(reason)")
-    let error = Self.error(for: reason, connection.peer)
     for session in orderedSessions {
       if session.leaving.remove(peer) != nil {
         post(.disconnected(peer, nil, isReconnecting: false), to: session)
@@ -280,6 +279,7 @@ extension BluetoothSystem {
         } else {
           session.wantedPeers[peer] = nil
         }
+        let error = Self.error(for: reason, connection.peer)
         post(.disconnected(peer, error, isReconnecting: reconnects), to: session)
       }
     }

@@ -34,6 +34,7 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
   private let lendsTurns: Bool
   /// Until when the loop's thread sleeps; nil: until it is woken.
   private var sleepsUntil: Instant?
+  private var hasNanosecondWait = true
   private let wake: Int32
   private let epoll: Int32
   private let thread = Atomic<UInt>(0)
@@ -236,12 +237,21 @@ public final class EventLoop: Scheduler, @unchecked Sendable {
 
   private func wait(_ events: inout [epoll_event], until deadline: Instant?) -> Int {
     let capacity = Int32(events.count)
-    guard let deadline else {
-      return Int(unsafe epoll_pwait2(epoll, &events, capacity, nil, nil))
+    let rest = deadline.map { max(0, $0.nanoseconds - now.nanoseconds) }
+    if hasNanosecondWait {
+      let ready: Int32
+      if let rest {
+        var timeout = timespec(tv_sec: Int(rest / 1_000_000_000), tv_nsec: Int(rest % 1_000_000_000))
+        ready = unsafe epoll_pwait2(epoll, &events, capacity, &timeout, nil)
+      } else {
+        ready = unsafe epoll_pwait2(epoll, &events, capacity, nil, nil)
+      }
+      if ready >= 0 || errno != ENOSYS { return Int(ready) }
+      hasNanosecondWait = false
     }
-    let rest = max(0, deadline.nanoseconds - now.nanoseconds)
-    var timeout = timespec(tv_sec: Int(rest / 1_000_000_000), tv_nsec: Int(rest % 1_000_000_000))
-    return Int(unsafe epoll_pwait2(epoll, &events, capacity, &timeout, nil))
+    // A kernel before 5.11: whole milliseconds, never too few.
+    let milliseconds = rest.map { Int32(clamping: ($0 + 999_999) / 1_000_000) } ?? -1
+    return Int(unsafe epoll_wait(epoll, &events, capacity, milliseconds))
   }
 
   private var nextDeadline: Instant? {

@@ -104,6 +104,21 @@ enum CommandTable {
         OptionSpec(name: "--control", argument: "unix:PATH", help: "Where to accept control connections."),
       ]),
     CommandSpec(
+      name: "decrypt", operands: ["AIR.pcap"],
+      summary: "Put the encrypted links of a capture of the air in clear.",
+      details: [
+        "Reads what sim --air-capture wrote, follows each link from its beginning, and writes what Wireshark can read: "
+          + "packets without their MIC, marked as decrypted. What no key opens stays as it is."
+      ],
+      options: [
+        OptionSpec(
+          name: "--key", argument: "HEX", isRepeatable: true,
+          help: "A long term key that a link may have, 32 hexadecimal digits, the most significant first; at least one."
+        ),
+        OptionSpec(
+          name: "--output", argument: "FILE", help: "Where to write; default AIR.decrypted.pcap beside the capture."),
+      ]),
+    CommandSpec(
       name: "scan",
       summary: "Show who advertises.",
       options: [

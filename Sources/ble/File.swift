@@ -22,6 +22,22 @@ enum File {
     return Array(bytes.prefix(limit))
   }
 
+  /// Makes a file of `bytes`, in place of one that there is.
+  static func write(_ bytes: [UInt8], to path: String) throws(Failure) {
+    let descriptor = unsafe Glibc.open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else { throw .failed("\(harmless(path)) cannot be written: \(reason())") }
+    defer { Glibc.close(descriptor) }
+    var start = 0
+    while start < bytes.count {
+      let count = unsafe bytes.withUnsafeBytes { buffer in
+        unsafe Glibc.write(descriptor, buffer.baseAddress.map { unsafe $0 + start }, buffer.count - start)
+      }
+      if count < 0 && errno == EINTR { continue }
+      guard count > 0 else { throw .failed("\(harmless(path)) cannot be written: \(reason())") }
+      start += count
+    }
+  }
+
   private static func reason() -> String {
     unsafe strerror(errno).map { unsafe String(cString: $0) } ?? "error \(errno)"
   }

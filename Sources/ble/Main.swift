@@ -102,6 +102,7 @@ enum Commands {
     case "subscribe": try await SubscribeCommand(context).run()
     case "serve": try await ServeCommand(context).run()
     case "sim": try await SimCommand(context).run()
+    case "decrypt": try DecryptCommand(context).run()
     case "demo": try await DemoCommand(context).run()
     case let name: throw .failed("the command \(name) is not part of this build")
     }

@@ -339,7 +339,8 @@ import Testing
     #expect(fourth.metaEvents(LEConnectionComplete.self).count == 1)
     let before = pair.central.octetsReceived
     pair.advance(.seconds(2))
-    #expect(pair.central.octetsReceived - before > 100_000)
+    // The anchors of the other links end its events.
+    #expect(pair.central.octetsReceived - before > 40_000)
     for host in [pair.central, pair.peripheral, third, fourth] {
       #expect(host.events(DisconnectionComplete.self).isEmpty)
     }

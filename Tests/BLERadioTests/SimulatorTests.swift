@@ -70,6 +70,48 @@ import Testing
     #expect(simulator.firedEventCount == 3)
   }
 
+  /// Timers that arm and disarm themselves and others when they fire, against a list that is searched for the first.
+  @Test(arguments: [5, 6, 7, 8] as [UInt64]) func whatHandlersDoIsDoneAsAReferenceSays(seed: UInt64) {
+    let simulator = Simulator()
+    var due: [Int: (time: Int64, order: Int)] = [:]
+    var order = 0
+    var expected: [Int] = []
+    var fired: [Int] = []
+    var timers: [any SchedulerTimer] = []
+    var random = SeededGenerator(seed: seed)
+    func arm(_ index: Int, at time: Int64) {
+      timers[index].arm(at: Instant(nanoseconds: time))
+      due[index] = (max(time, simulator.now.nanoseconds), order)
+      order += 1
+    }
+    for index in 0..<30 {
+      timers.append(
+        simulator.makeTimer {
+          fired.append(index)
+          if let first = due.min(by: { $0.value < $1.value }) {
+            expected.append(first.key)
+            due[first.key] = nil
+          }
+          for _ in 0..<Int.random(in: 0...3, using: &random) where fired.count < 5_000 {
+            let other = Int.random(in: 0..<4, using: &random) == 0 ? index : Int.random(in: 0..<30, using: &random)
+            if Int.random(in: 0..<3, using: &random) == 0 {
+              timers[other].disarm()
+              due[other] = nil
+            } else {
+              arm(other, at: simulator.now.nanoseconds + Int64.random(in: 0...9, using: &random))
+            }
+            if simulator.nextEventTime?.nanoseconds != due.values.map(\.time).min() { Issue.record("seed \(seed)") }
+          }
+        })
+    }
+    while fired.count < 5_000 {
+      arm(Int.random(in: 0..<30, using: &random), at: simulator.now.nanoseconds)
+      simulator.advance(by: .nanoseconds(50))
+    }
+    simulator.advance(by: .seconds(1))
+    #expect(fired == expected, "seed \(seed)")
+  }
+
   @Test func aTimerEndsWithItsLastReference() {
     let simulator = Simulator()
     var timer: (any SchedulerTimer)? = simulator.makeTimer { Issue.record("has ended") }
