@@ -40,11 +40,13 @@ ROWS = [
     ('memory', 'memory per simulated device, controller + host', ('octets', 8192)),
     ('allocations-layers', 'heap allocations per notification below BLESystem', ('allocations', 0)),
     ('allocations-api', 'heap allocations per notification, bytes to delegate', ('allocations', 3)),
+    ('crowd', '10,000 advertisers at 100 ms, ten scanners, 1,000 connections', ('times', 1)),
+    ('growth', 'an event of the simulator among 10,000 advertisers', None),
     ('serve-memory', 'resident memory of `ble serve`', ('resident', 40)),
     ('power-on', 'start of the process to `.poweredOn`', ('milliseconds', 50)),
 ]
-WITHOUT_BUMBLE = {'att', 'allocations-layers', 'allocations-api', 'serve-memory', 'power-on'}
-WITHOUT_BUMBLE |= {'links'}
+WITHOUT_BUMBLE = {
+    'att', 'allocations-layers', 'allocations-api', 'serve-memory', 'power-on', 'links', 'crowd', 'growth'}
 
 
 def measure(command):
@@ -88,6 +90,8 @@ def figure(name, row):
         return '–'
     if 'times-real' in row:
         return f'{row["times-real"]:.1f} × real time'
+    if name == 'growth':
+        return f'{row["nanoseconds-10000"]:.0f} ns ({row["nanoseconds-100"]:.0f} among 100)'
     if 'octets' in row:
         return f'{row["octets"] / 1024:.1f} KiB'
     if 'allocations' in row:

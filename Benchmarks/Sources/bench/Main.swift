@@ -18,6 +18,8 @@ enum Main {
       ("att", { try LayerRows.attServer() }),
       ("links", { try LinkRows.pairs() }),
       ("memory", { try LayerRows.memory() }),
+      ("crowd", { try ScaleRows.crowd() }),
+      ("growth", { try ScaleRows.growth() }),
       ("allocations-layers", { try LayerRows.allocations() }),
       ("allocations-api", { try FeedRows.allocations() }),
       ("power-on", { APIRows.powerOn() }),
