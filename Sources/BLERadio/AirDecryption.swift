@@ -95,8 +95,8 @@ public struct AirDecryption {
   /// One direction of a link.
   private struct Way {
     var isEncrypted = false
-    /// The last packet as it was on air, and as it is in clear if that was found.
-    var last: (pdu: [UInt8], opened: [UInt8]?)?
+    /// The last packet as it was on air, and what became of it.
+    var last: (pdu: [UInt8], outcome: Outcome)?
     /// What may open the packets; one, once a packet was opened.
     var ciphers: [LinkCipher] = []
   }
@@ -108,7 +108,7 @@ public struct AirDecryption {
 
     init(crcInit: UInt32) { self.crcInit = crcInit }
 
-    mutating func noteEmpty(_ pdu: [UInt8], _ direction: Direction) { ways[direction.rawValue].last = (pdu, nil) }
+    mutating func noteEmpty(_ pdu: [UInt8], _ direction: Direction) { ways[direction.rawValue].last = (pdu, .clear) }
 
     mutating func take(_ pdu: [UInt8], _ direction: Direction, _ keys: [[UInt8]]) -> Outcome {
       let index = direction.rawValue
@@ -116,16 +116,16 @@ public struct AirDecryption {
         last.pdu.dropFirst() == pdu.dropFirst()
       {
         // The same again, with another NESN or MD.
-        guard var opened = last.opened else { return ways[index].isEncrypted ? .failed : .clear }
+        guard case .opened(var opened) = last.outcome else { return last.outcome }
         opened[0] = pdu[0]
         return .opened(opened)
       }
-      var opened: [UInt8]?
-      if ways[index].isEncrypted { opened = open(pdu, index) }
-      ways[index].last = (pdu, opened)
-      if ways[index].isEncrypted, opened == nil { return .failed }
+      let opened = ways[index].isEncrypted ? open(pdu, index) : nil
+      let outcome = opened.map { Outcome.opened($0) } ?? (ways[index].isEncrypted ? .failed : .clear)
+      ways[index].last = (pdu, outcome)
+      if case .failed = outcome { return outcome }
       if pdu[0] & 3 == LLID.control.rawValue { control(opened ?? pdu, direction, keys) }
-      return opened.map { .opened($0) } ?? .clear
+      return outcome
     }
 
     private mutating func open(_ pdu: [UInt8], _ index: Int) -> [UInt8]? {

@@ -86,6 +86,20 @@ import Testing
     #expect(cipher.open(&bytes, from: 0, nonce: sample.nonce, additional: sample.additional))
   }
 
+  @Test func negativeVectors() throws {
+    let document = try Self.document()
+    let session = try #require((document["session_samples"] as? [[String: Any]])?.first)
+    let cipher = try AESCCM(key: Self.octets(session["session_key"]))
+    let cases = try #require(document["ccm_negative"] as? [[String: Any]])
+    #expect(cases.count == 7)
+    for sample in cases {
+      var bytes = try Self.octets(sample["ciphertext_and_mic"])
+      let additional = try #require(try Self.octets(sample["aad"]).first)
+      let isOpen = try cipher.open(&bytes, from: 0, nonce: Self.octets(sample["nonce"]), additional: additional)
+      #expect(isOpen == (sample["accept"] as? Bool), "\(sample["name"] ?? "")")
+    }
+  }
+
   @Test func theLengthsOfLinksAreSealedAndOpened() throws {
     let cipher = try AESCCM(key: [UInt8](repeating: 7, count: 16))
     for count in 0...251 {

@@ -54,7 +54,7 @@ import Testing
     return result
   }
 
-  @Test(arguments: [(1, 0), (2, 0.2), (3, 0.2)] as [(UInt64, Double)])
+  @Test(arguments: [(1, 0), (2, 0.2), (3, 0.2), (4, 0.3), (5, 0.3), (6, 0.3), (7, 0.1)] as [(UInt64, Double)])
   func whatWasEncryptedComesOutInClear(seed: UInt64, loss: Double) throws {
     let (file, data, other) = try capture(seed, loss: loss)
     var decryption = try AirDecryption(longTermKeys: [other.reversed(), key.reversed()])

@@ -72,6 +72,23 @@ extension Pair {
     #expect(!after.contains { $0.pdu.contains([7, 6, 5, 4]) || $0.pdu.contains([1, 2, 3]) })
   }
 
+  @Test func theIdealAirEncryptsInNoTime() throws {
+    let world = RadioWorld(seed: 9, setting: .ideal)
+    let pair = try Pair(world)
+    let start = world.simulator.now
+    for index in 0..<8 { pair.central.sendData(pair.centralHandle, [UInt8(index)]) }
+    try pair.encrypt(key, peerKey: key)
+    for index in 0..<8 { pair.peripheral.sendData(pair.peripheralHandle, [UInt8(index)]) }
+    world.simulator.run(until: world.simulator.now)
+    #expect(world.simulator.now == start)
+    for host in [pair.central, pair.peripheral] {
+      #expect(host.events(EncryptionChange.self).map(\.event.status) == [.success])
+    }
+    #expect(pair.central.data == (0..<8).map { [UInt8($0)] })
+    pair.advance(.seconds(60))
+    expectExchange(pair)
+  }
+
   @Test func withoutAKeyTheLinkGoesOnInClear() throws {
     let pair = try Pair(world)
     try pair.encrypt(key, peerKey: nil)

@@ -161,4 +161,181 @@ import Testing
       }
     }
   }
+
+  // MARK: - Collisions
+
+  private func parameters(_ interval: UInt16, latency: UInt16 = 0) -> ConnectionParameterRange {
+    ConnectionParameterRange(
+      intervalMin: ConnectionInterval(rawValue: interval), intervalMax: ConnectionInterval(rawValue: interval),
+      latency: latency, supervisionTimeout: SupervisionTimeout(rawValue: 200))
+  }
+
+  private func request(_ interval: UInt16) -> LLControlPDU {
+    .connectionParamReq(.init(parameters(interval), referenceEventCount: 0))
+  }
+
+  @Test func theCentralRejectsTheSameProcedure() {
+    var phy = machine(isCentral: true)
+    _ = start(.phyUpdate, &phy)
+    let asked = LLControlPDU.phyReq(tx: .le2M, rx: .le2M)
+    #expect(receive(asked, &phy) == [.send(.rejectExtInd(opcode: 0x16, .llProcedureCollision))])
+    #expect(phy.isAwaiting(.phyUpdate))
+    for procedure in [
+      LinkControl.Procedure.parameterRequest(parameters(40)),
+      .connectionUpdate(
+        .init(
+          interval: ConnectionInterval(rawValue: 40), latency: 0, supervisionTimeout: SupervisionTimeout(rawValue: 200))
+      ),
+    ] {
+      var update = machine(isCentral: true)
+      _ = start(procedure, &update)
+      #expect(receive(request(80), &update) == [.send(.rejectExtInd(opcode: 0x0F, .llProcedureCollision))])
+    }
+  }
+
+  @Test func theCentralRejectsAnotherProcedureWithAnInstant() {
+    var map = machine(isCentral: true)
+    _ = start(.channelMap(0xFF), &map)
+    #expect(receive(request(80), &map) == [.send(.rejectExtInd(opcode: 0x0F, .differentTransactionCollision))])
+    let asked = LLControlPDU.phyReq(tx: .le2M, rx: .le2M)
+    #expect(receive(asked, &map) == [.send(.rejectExtInd(opcode: 0x16, .differentTransactionCollision))])
+    // And on to the instant; then it may be asked again.
+    #expect(map.chooseInstant(eventCounter: 10, latency: 0) == 16)
+    #expect(receive(asked, &map) == [.send(.rejectExtInd(opcode: 0x16, .differentTransactionCollision))])
+    var actions: [LinkControl.Action] = []
+    #expect(map.takeChange(eventCounter: 16, now: .zero, into: &actions)?.content == .channelMap(0xFF))
+    #expect(receive(asked, &map) == [.send(.phyUpdateInd(central: .le2M, peripheral: .le2M, instant: 0))])
+  }
+
+  @Test func thePeripheralGivesWay() {
+    var peripheral = machine(isCentral: false)
+    _ = start(.parameterRequest(parameters(80)), &peripheral)
+    // The Central's own update is taken for the answer, and its rejection then has nothing to reject.
+    #expect(receive(update(instant: 106), &peripheral).isEmpty)
+    #expect(peripheral.change?.isLocal == true)
+    #expect(receive(.rejectExtInd(opcode: 0x0F, .llProcedureCollision), &peripheral).isEmpty)
+    var phy = machine(isCentral: false)
+    _ = start(.phyUpdate, &phy)
+    let all = PHYPreference.all
+    #expect(receive(.phyReq(tx: .le2M, rx: .le2M), &phy) == [.send(.phyRsp(tx: all, rx: all))])
+    let rejected = receive(.rejectExtInd(opcode: 0x16, .llProcedureCollision), &phy)
+    #expect(rejected == [.reportPHY(.llProcedureCollision)])
+    #expect(receive(.phyUpdateInd(central: .le2M, peripheral: [], instant: 120), &phy).isEmpty)
+    #expect(phy.change?.content == .phys(tx: .le1M, rx: .le2M))
+    #expect(phy.change?.isLocal == false)
+  }
+
+  @Test func procedureWithoutInstantsGoOnBesideTheOthers() {
+    var central = machine(isCentral: true)
+    _ = start(.channelMap(0xFF), &central)
+    #expect(receive(.pingReq, &central) == [.send(.pingRsp)])
+    #expect(receive(.peripheralFeatureReq(0), &central).count == 1)
+    #expect(receive(.clockAccuracyReq(7), &central) == [.usePeerClock(7), .send(.clockAccuracyRsp(5))])
+  }
+
+  // MARK: - Others
+
+  @Test func physThatAreNoneLoseTheLink() {
+    var peripheral = machine(isCentral: false)
+    let two = LLControlPDU.phyUpdateInd(central: [.le1M, .le2M], peripheral: [], instant: 120)
+    #expect(receive(two, &peripheral) == [.lose(.unsupportedLLParameterValue)])
+    let unknown = LLControlPDU.phyUpdateInd(central: PHYMask(rawValue: 0x10), peripheral: [], instant: 120)
+    #expect(receive(unknown, &peripheral) == [.lose(.unsupportedLLParameterValue)])
+    let passed = LLControlPDU.phyUpdateInd(central: .le2M, peripheral: [], instant: 90)
+    #expect(receive(passed, &peripheral) == [.lose(.instantPassed)])
+  }
+
+  @Test func parametersThatMakeNoSenseAreRejected() {
+    var central = machine(isCentral: true)
+    #expect(receive(request(5), &central) == [.send(.rejectExtInd(opcode: 0x0F, .invalidLLParameters))])
+    var short = LLControlPDU.ConnectionParam(parameters(40, latency: 100), referenceEventCount: 0)
+    #expect(
+      receive(.connectionParamReq(short), &central)
+        == [.send(.rejectExtInd(opcode: 0x0F, .invalidLLParameters))])
+    short = LLControlPDU.ConnectionParam(parameters(40), referenceEventCount: 0)
+    short.preferredPeriodicity = 41
+    #expect(
+      receive(.connectionParamReq(short), &central)
+        == [.send(.rejectExtInd(opcode: 0x0F, .invalidLLParameters))])
+  }
+
+  @Test func thePeerMayWantMoreChannels() {
+    var central = machine(isCentral: true)
+    #expect(receive(.minUsedChannelsInd(phys: .le1M, count: 20), &central) == [.useChannels(20)])
+    // Of a PHY that is not used, or out of range.
+    #expect(receive(.minUsedChannelsInd(phys: .le2M, count: 20), &central).isEmpty)
+    #expect(receive(.minUsedChannelsInd(phys: .le1M, count: 1), &central).isEmpty)
+    #expect(receive(.minUsedChannelsInd(phys: .le1M, count: 38), &central).isEmpty)
+    var peripheral = machine(isCentral: false)
+    #expect(
+      receive(.minUsedChannelsInd(phys: .le1M, count: 20), &peripheral) == [.send(.unknownRsp(opcode: 0x19))])
+  }
+
+  // MARK: - Encryption
+
+  private let key = [UInt8](repeating: 7, count: 16)
+
+  private func enable(_ central: inout LinkControl) -> [LinkControl.Action] {
+    start(.encryption(.init(randomNumber: 1, diversifier: 2, longTermKey: key)), &central)
+  }
+
+  /// Data and control PDUs between LL_ENC_RSP and the end of the procedure: somebody else's.
+  @Test func whatComesInBetweenLosesTheLink() {
+    let half = LLControlPDU.SessionHalf(skd: 3, iv: 4)
+    let failure = [LinkControl.Action.lose(.terminatedDueToMICFailure)]
+    for pdu in [LLControlPDU.pingReq, .featureReq(0), .versionInd(version: 1, company: 2, subversion: 3)] {
+      var central = machine(isCentral: true)
+      _ = enable(&central)
+      // Before it the Peripheral may not know yet; the answer waits.
+      #expect(receive(pdu, &central).isEmpty || pdu.opcode == 0x08)
+      _ = receive(.encRsp(half), &central)
+      #expect(receive(pdu, &central) == failure)
+      var peripheral = machine(isCentral: false)
+      _ = receive(.encReq(.init(randomNumber: 1, diversifier: 2, half: half)), &peripheral)
+      #expect(receive(pdu, &peripheral) == failure)
+    }
+    var central = machine(isCentral: true)
+    _ = enable(&central)
+    var actions: [LinkControl.Action] = []
+    let isTaken = central.receiveData(into: &actions)
+    #expect(isTaken)
+    _ = receive(.encRsp(half), &central)
+    let isTakenLater = central.receiveData(into: &actions)
+    #expect(!isTakenLater)
+    #expect(actions == failure)
+  }
+
+  @Test func whatMayComeInBetweenDoes() {
+    let half = LLControlPDU.SessionHalf(skd: 3, iv: 4)
+    var central = machine(isCentral: true)
+    #expect(enable(&central).first == .holdData)
+    _ = receive(.encRsp(half), &central)
+    #expect(receive(.terminateInd(.remoteUserTerminatedConnection), &central).count == 1)
+    #expect(receive(.unknownRsp(opcode: 0x14), &central).isEmpty)
+    let refused = receive(.rejectExtInd(opcode: 0x03, .pinOrKeyMissing), &central)
+    #expect(refused == [.reportEncryption(.pinOrKeyMissing, isRefresh: false), .encryptionEnded])
+    #expect(!central.encryption.isBusy)
+  }
+
+  @Test func aPeerWithoutEncryptionDoesNotKnowTheRequest() {
+    var central = machine(isCentral: true)
+    _ = enable(&central)
+    let refused = receive(.unknownRsp(opcode: 0x03), &central)
+    #expect(refused == [.reportEncryption(.unsupportedRemoteFeature, isRefresh: false), .encryptionEnded])
+  }
+
+  @Test func encryptionPDUsOutOfPlaceAreIgnoredOrUnknown() {
+    let half = LLControlPDU.SessionHalf(skd: 3, iv: 4)
+    for pdu in [LLControlPDU.encRsp(half), .startEncReq, .startEncRsp, .pauseEncRsp] {
+      var central = machine(isCentral: true)
+      #expect(receive(pdu, &central).isEmpty)
+      var peripheral = machine(isCentral: false)
+      #expect(receive(pdu, &peripheral).isEmpty)
+    }
+    var peripheral = machine(isCentral: false)
+    #expect(receive(.pauseEncReq, &peripheral) == [.send(.unknownRsp(opcode: 0x0A))])
+    var central = machine(isCentral: true)
+    let request = LLControlPDU.encReq(.init(randomNumber: 1, diversifier: 2, half: half))
+    #expect(receive(request, &central) == [.send(.unknownRsp(opcode: 0x03))])
+  }
 }

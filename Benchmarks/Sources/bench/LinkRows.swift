@@ -30,6 +30,7 @@ enum LinkRows {
       peripheral.advertise([])
       central.host.connect(DeviceAddress(peripheral.controller.address, type: .publicDevice))
       world.simulator.advance(by: .seconds(2))
+      peripheral.host.stopAdvertising()
       devices += [central, peripheral]
     }
     world.simulator.advance(by: .seconds(10))
