@@ -347,6 +347,35 @@ def scenario_foreign_controllers_explore(bench):
     ours_explores_foreign(bench, f'tcp:127.0.0.1:{first}', f'tcp-client:127.0.0.1:{second}')
 
 
+def scenario_crowd(bench):
+    """Ten foreign hosts at once, and in the middle of it the radio's process stands still."""
+    path, transport = bench.radio()
+    sim = bench.programs[-1]
+    crowd = bench.foreign('crowd.py', transport, '--seconds', str(bench.arguments.seconds))
+    if bench.check('ten foreign hosts meet', crowd.wait_for, 'up', 120) is None:
+        return
+    bench.check('they work', crowd.wait_for, 'round')
+
+    def stop():
+        sim.process.send_signal(signal.SIGSTOP)
+        time.sleep(2)  # What is tested: for so long nobody has a radio.
+        sim.process.send_signal(signal.SIGCONT)
+        crowd.wait_for('round')
+
+    bench.check('two seconds without the radio end no link', stop)
+
+    def finish():
+        expect(crowd.finish(bench.arguments.seconds + 60), 0, f'the exit code, after {crowd.events[-1:]},')
+        summary = crowd.events[-1]
+        expect(summary['event'], 'summary', 'the last event')
+        if min(summary['values']) < 10 * bench.arguments.seconds or min(summary['writes']) < 2 * bench.arguments.seconds:
+            raise Failed(f'too little was done: {summary}')
+        # One a round leaves and comes back.
+        expect(sum(summary['links']) > 5 or bench.arguments.seconds < 20, True, f'that some came back: {summary}')
+
+    bench.check('every value and every write arrived, in order', finish)
+
+
 def scenario_judge(bench):
     """The judge of the captures has to find each kind of fault, else its silence means nothing."""
     request, short = b'\x0a\x03\x00', b'\x0a\x03'
@@ -394,6 +423,7 @@ SCENARIOS = {
     'foreign-peripheral': scenario_foreign_served,
     'our-peripheral-on-foreign-controllers': scenario_foreign_controllers_serve,
     'our-central-on-foreign-controllers': scenario_foreign_controllers_explore,
+    'crowd': scenario_crowd,
 }
 
 
@@ -401,6 +431,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--ble', type=lambda path: pathlib.Path(path).resolve(), required=True)
     parser.add_argument('--captures', type=lambda path: pathlib.Path(path).resolve(), required=True)
+    parser.add_argument('--seconds', type=float, default=60, help='how long the crowd works')
     parser.add_argument('scenarios', nargs='*', metavar='SCENARIO', help=f'of {", ".join(SCENARIOS)}; default all')
     arguments = parser.parse_args()
     arguments.captures.mkdir(parents=True, exist_ok=True)

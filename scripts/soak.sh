@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # soak.sh [ROUNDS]: all unit tests under the address sanitizer (scripts/test.sh says why not the thread sanitizer), then
-# ten million octets both ways over lossy links, and the hostile octets of ROUNDS other seeds (default 20). Stops at the first failure and says how to repeat it.
+# ten million octets both ways over lossy links, a thousand runs of one busy world, ten foreign hosts on one radio for an
+# hour, and the hostile octets of ROUNDS other seeds (default 20). Stops at the first failure and says how to repeat it.
 set -eu
 cd "$(dirname "$0")/.."
 rounds=${1:-20}
@@ -27,6 +28,18 @@ swift build --build-tests
 echo "== ten million octets each way on each of four lossy links"
 TRANSFER_OCTETS=10000000 counted swift test --skip-build --filter '^BLESystemTests\.TransferTests' || {
   echo "repeat: TRANSFER_OCTETS=10000000 swift test --filter TransferTests"
+  exit 1
+}
+runs=${DETERMINISM_RUNS:-1000}
+echo "== one hash over $runs runs of a busy world in virtual time, release"
+DETERMINISM_RUNS=$runs counted swift test -c release -Xswiftc -enable-testing --scratch-path .build/soak-release \
+  --filter '^CoreBluetoothTestingTests\.DeterminismTests' || {
+  echo "repeat: DETERMINISM_RUNS=$runs swift test --filter DeterminismTests"
+  exit 1
+}
+echo "== ten foreign hosts on one radio, for an hour"
+.build/interop/bin/python Interop/run.py --ble .build/debug/ble --captures .build/soak-captures --seconds 3600 crowd || {
+  echo "repeat: .build/interop/bin/python Interop/run.py --ble .build/debug/ble --captures .build/soak-captures --seconds 3600 crowd"
   exit 1
 }
 for round in $(seq 1 "$rounds"); do

@@ -130,7 +130,7 @@ typedef struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
 static pthread_once_t changed_once = PTHREAD_ONCE_INIT;
-static uint64_t generation;
+static _Atomic uint64_t generation;
 static world_t *_Atomic worlds[WORLDS_MAX];
 static uint32_t world_count;
 static _Atomic int64_t waiting_count;
@@ -453,10 +453,19 @@ static void flush(void *queue) {
 }
 
 uint64_t ct_generation(void) {
-  pthread_mutex_lock(&lock);
-  uint64_t value = generation;
-  pthread_mutex_unlock(&lock);
-  return value;
+  return atomic_load_explicit(&generation, memory_order_acquire);
+}
+
+bool ct_spin(uint64_t seen) {
+  for (int turn = 0; turn < 2000; turn++) {
+    if (ct_generation() != seen) return true;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+  }
+  return false;
 }
 
 void ct_signal(void) {

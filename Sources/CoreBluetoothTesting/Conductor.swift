@@ -84,7 +84,7 @@ final class Conductor: Sendable {
         case .wait(let nanoseconds): wait = wait < 0 ? nanoseconds : min(wait, nanoseconds)
         }
       }
-      if !hasMoved { ct_wait(seen, wait) }
+      if !hasMoved, !ct_spin(seen) { ct_wait(seen, wait) }
     }
   }
 }

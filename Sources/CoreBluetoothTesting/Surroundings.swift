@@ -3,7 +3,6 @@
 import BLECore
 import BLERadio
 import BLESystem
-import Foundation
 
 /// Where something is, in metres.
 public struct Position: Hashable, Sendable {
@@ -25,7 +24,7 @@ public struct Position: Hashable, Sendable {
   }
 }
 
-/// What the test has set between the devices, kept for the controllers that come when one is switched on again.
+/// What the test has set for devices and between them, kept for the controllers that come when one is switched on again.
 ///
 /// `@unchecked Sendable`: touched by the conductor alone.
 final class Surroundings: @unchecked Sendable {
@@ -40,29 +39,39 @@ final class Surroundings: @unchecked Sendable {
     var isCut = false
   }
 
+  private struct Place {
+    var position: Position?
+    var transmitPower: Double = 0
+    var walk: (any SchedulerTimer)?
+  }
+
   private let world: RadioWorld
   private let simulator: Simulator
   /// By the devices' names.
   private var controllers: [String: RadioDeviceID] = [:]
   private var names: [RadioDeviceID: String] = [:]
   private var pairs: [Pair: Setting] = [:]
-  private var positions: [String: Position] = [:]
-  private var walks: [String: any SchedulerTimer] = [:]
+  private var places: [String: Place] = [:]
 
   private static let walkStep = TimeSpan.milliseconds(100)
 
   init(_ radio: SteppedRadio) {
     world = radio.world
     simulator = radio.simulator
+    world.pathLoss = PathLoss(exponent: 3)
   }
 
   func name(of id: RadioDeviceID) -> String { names[id] ?? "" }
 
   func controllerChanged(_ device: String, _ id: RadioDeviceID) {
+    if let former = controllers[device] { world.setPosition(nil, of: former) }
     controllers[device] = id
     names[id] = device
+    applyPlace(device)
     for other in controllers.keys.sorted() where other != device { apply(Pair(device, other)) }
   }
+
+  // MARK: - Between devices
 
   func setLoss(_ probability: Double) { world.loss = probability }
 
@@ -76,46 +85,63 @@ final class Surroundings: @unchecked Sendable {
     apply(Pair(a, b))
   }
 
+  func addBurst(_ probability: Double, _ span: TimeSpan) {
+    world.lossBursts.removeAll { $0.start + $0.duration < simulator.now }
+    world.lossBursts.append(LossBurst(start: simulator.now, duration: span, probability: probability))
+  }
+
+  func setPathLoss(exponent: Double, shadowing: Double) {
+    world.pathLoss = PathLoss(exponent: exponent, shadowing: shadowing)
+  }
+
+  func addWall(_ start: Position, _ end: Position, _ attenuation: Double) {
+    world.walls.append(Wall(from: start.onAir, to: end.onAir, attenuation: attenuation))
+  }
+
+  func setInterference(_ interference: Interference?, _ channel: UInt8) {
+    world.setInterference(interference, on: channel)
+  }
+
+  private func apply(_ pair: Pair) {
+    guard let a = controllers[pair.low], let b = controllers[pair.high], let setting = pairs[pair] else { return }
+    world.setLoss(setting.loss, between: a, and: b)
+    world.setCut(setting.isCut, between: a, and: b)
+  }
+
+  // MARK: - Places
+
   /// At once, or in steps, in a straight line.
   func move(_ device: String, to end: Position, over span: TimeSpan) {
-    walks[device] = nil
-    guard span > .zero, let start = positions[device] else { return place(device, end) }
+    places[device, default: Place()].walk = nil
+    guard span > .zero, let start = places[device]?.position else { return place(device, end) }
     let begin = simulator.now
     let timer = simulator.makeTimer { [weak self] in
       guard let self else { return }
       let part = Double((simulator.now - begin).nanoseconds) / Double(span.nanoseconds)
       place(device, start.moved(to: end, part: min(1, part)))
-      if part < 1 { walks[device]?.arm(at: min(begin + span, simulator.now + Self.walkStep)) }
+      if part < 1 { places[device]?.walk?.arm(at: min(begin + span, simulator.now + Self.walkStep)) }
     }
-    walks[device] = timer
+    places[device]?.walk = timer
     timer.arm(at: simulator.now)
   }
 
+  func setTransmitPower(_ power: Double, _ device: String) {
+    places[device, default: Place()].transmitPower = power
+    applyPlace(device)
+  }
+
   private func place(_ device: String, _ position: Position) {
-    positions[device] = position
-    for other in controllers.keys.sorted() where other != device { apply(Pair(device, other)) }
+    places[device, default: Place()].position = position
+    applyPlace(device)
   }
 
-  private func apply(_ pair: Pair) {
-    guard let a = controllers[pair.low], let b = controllers[pair.high] else { return }
-    let setting = pairs[pair] ?? Setting()
-    var isCut = setting.isCut
-    if let here = positions[pair.low], let there = positions[pair.high] {
-      let rssi = Self.rssi(here, there)
-      isCut = isCut || rssi < Self.sensitivity
-      world.setRSSI(Int8(clamping: rssi), between: a, and: b)
-    }
-    world.setLoss(setting.loss, between: a, and: b)
-    world.setCut(isCut, between: a, and: b)
+  private func applyPlace(_ device: String) {
+    guard let id = controllers[device], let place = places[device] else { return }
+    world.setPosition(place.position?.onAir, of: id)
+    world.setTransmitPower(place.transmitPower, of: id)
   }
+}
 
-  /// dBm; what is weaker is not heard.
-  private static let sensitivity = -90
-
-  /// Log-distance with exponent 3, as indoors, from -45 dBm at one metre.
-  private static func rssi(_ a: Position, _ b: Position) -> Int {
-    let (x, y, z) = (a.x - b.x, a.y - b.y, a.z - b.z)
-    let distance = max(0.1, (x * x + y * y + z * z).squareRoot())
-    return Int((-45 - 30 * log10(distance)).rounded())
-  }
+extension Position {
+  fileprivate var onAir: BLERadio.Position { BLERadio.Position(x: x, y: y, z: z) }
 }

@@ -132,6 +132,17 @@ public final class Timeline: Sendable {
     return Data(writer.bytes)
   }
 
+  /// A pcap file of all that was on air, for Wireshark: with channel, RSSI, direction and PHY of each packet, and the world's
+  /// time. Encrypted packets are as they were on air.
+  public func airCapture() -> Data {
+    var file = Data()
+    let capture = AirCapture { bytes in bytes.withUnsafeBytes { unsafe file.append(contentsOf: $0) } }
+    for entry in stamped {
+      if case .air(let info, let pdu) = entry.record { capture.observe(info, pdu: pdu.span.bytes) }
+    }
+    return file
+  }
+
   /// Midnight UTC on 1 January 2026, in microseconds since 1970: when worlds begin.
   static let epoch: Int64 = 1_767_225_600_000_000
 

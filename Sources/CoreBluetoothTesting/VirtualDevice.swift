@@ -39,6 +39,12 @@ public struct VirtualDevice: Sendable {
     world.change(text, device) { $0.move(name, to: position, over: TimeSpan(span)) }
   }
 
+  /// Has the device send with so many dBm; 0 at first. Counts between devices that were put somewhere.
+  public func setTransmitPower(_ power: Double) {
+    let name = name
+    world.change("sends with \(power) dBm", device) { $0.setTransmitPower(power, name) }
+  }
+
   // MARK: - Its adapter
 
   /// A device's switch for Bluetooth.

@@ -171,43 +171,6 @@ extension VirtualRadio {
   }
 }
 
-// MARK: - Faults
-
-extension VirtualRadio {
-  /// Has each packet arrive damaged with this probability, from 0 to 1, between all devices that have no loss of their
-  /// own.
-  public func losePackets(_ probability: Double) {
-    change("loses \(probability) of all packets", nil) { $0.setLoss(probability) }
-  }
-
-  /// The same between two devices; nil: as between all.
-  public func losePackets(_ probability: Double?, between a: VirtualDevice, and b: VirtualDevice) {
-    let text = "loses \(probability.map { "\($0)" } ?? "as usual") of the packets between \(a.name) and \(b.name)"
-    change(text, nil) { $0.setLoss(probability, a.name, b.name) }
-  }
-
-  /// Lets nothing pass between two devices, until ``restoreLink(between:and:)``. A connection they have ends with its
-  /// supervision timeout.
-  public func cutLink(between a: VirtualDevice, and b: VirtualDevice) {
-    change("nothing passes between \(a.name) and \(b.name)", nil) { $0.setCut(true, a.name, b.name) }
-  }
-
-  /// Ends ``cutLink(between:and:)``.
-  public func restoreLink(between a: VirtualDevice, and b: VirtualDevice) {
-    change("packets pass between \(a.name) and \(b.name) again", nil) { $0.setCut(false, a.name, b.name) }
-  }
-
-  /// Changes the surroundings at the present instant, and says so in the timeline.
-  func change(_ text: String, _ device: SteppedDevice?, _ body: @escaping @Sendable (Surroundings) -> Void) {
-    note(text, device)
-    core.radio.execute { [surroundings] in body(surroundings) }
-  }
-
-  func note(_ text: String, _ device: SteppedDevice?) { timeline.add(.fault(text), device?.name ?? "", at: core.now) }
-}
-
-// MARK: - Time
-
 // MARK: - Recording
 
 /// What a world's timeline has besides faults and notes.
@@ -234,15 +197,17 @@ extension VirtualRadio {
   public var now: Duration { .nanoseconds(core.now.nanoseconds) }
 
   /// Lets so much time pass, exactly; a virtual world then stands still until the test awaits something again.
-  public func advance(by span: Duration) async {
+  public func advance(isolation: isolated (any Actor)? = #isolation, by span: Duration) async {
     await core.wait(until: Instant(nanoseconds: core.now.nanoseconds + max(0, span.nanosecondCount)))
   }
 
   /// Lets time pass until `time` since the beginning; nothing if that has passed.
-  public func advance(to time: Duration) async { await core.wait(until: Instant(nanoseconds: time.nanosecondCount)) }
+  public func advance(isolation: isolated (any Actor)? = #isolation, to time: Duration) async {
+    await core.wait(until: Instant(nanoseconds: time.nanosecondCount))
+  }
 
-  /// Lets time pass until `condition` holds. It is looked at after everything that apps are told, and ten times a second
-  /// of the world's time.
+  /// Lets time pass until `condition` holds. It is looked at after everything that apps are told, and once a second of the
+  /// world's time.
   ///
   /// - Throws: ``WorldTimeout`` if it does not hold within `timeout` of the world's time.
   public func run(
@@ -261,7 +226,7 @@ extension VirtualRadio {
     }
   }
 
-  private static let lookPeriod = TimeSpan.milliseconds(100)
+  private static let lookPeriod = TimeSpan.seconds(1)
   /// So many of the last entries a failure shows.
   private static let tailCount = 12
 

@@ -107,7 +107,7 @@ final class WorldCore: @unchecked Sendable {
 
   /// Waits for the time `until`; with `activity` at most for that, and for something to be delivered to an app after that
   /// many deliveries. Whoever was not counted before, as a test is not that makes its first world, is counted afterwards.
-  func wait(until: Instant, activity: UInt64? = nil) async {
+  func wait(isolation: isolated (any Actor)? = #isolation, until: Instant, activity: UInt64? = nil) async {
     Conductor.shared.turn(to: self)
     await waitOnce(until: until.nanoseconds, activity)
     // A task that is resumed before it was suspended just goes on, on a thread that nobody counts.
@@ -123,7 +123,9 @@ final class WorldCore: @unchecked Sendable {
 
   private static let attemptsMax = 1000
 
-  private func waitOnce(until: Int64, _ activity: UInt64?) async {
+  private func waitOnce(
+    isolation: isolated (any Actor)? = #isolation, until: Int64, _ activity: UInt64?
+  ) async {
     await withCheckedContinuation { continuation in
       let isEnded = shared.withLock { shared in
         guard !shared.isEnded else { return true }
@@ -379,7 +381,7 @@ struct Guardian {
   private var period = 1
   private var reported = false
 
-  private static let alwaysUntil = 64
+  private static let alwaysUntil = 16
   private static let periodMax = 256
   private static let patience = 5
 
@@ -388,7 +390,7 @@ struct Guardian {
 
   mutating func noteActivity() {
     activities += 1
-    isDue = activities <= Self.alwaysUntil || activities % (16 * period) == 0
+    isDue = activities <= Self.alwaysUntil || activities % (64 * period) == 0
   }
 
   /// False: something has come while nothing was counted; the world is not idle.

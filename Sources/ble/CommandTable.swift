@@ -95,6 +95,9 @@ enum CommandTable {
           help: "Where to accept HCI (H4) connections; at least one."),
         OptionSpec(name: "--seed", argument: "N", help: "What all chance in the radio starts from; default 0."),
         OptionSpec(
+          name: "--speed", argument: "real",
+          help: "How fast time passes. Only real: programs that join cannot be waited for."),
+        OptionSpec(
           name: "--air-capture", argument: "FILE",
           help: "Write all that is on air to FILE (pcap, LE Link Layer; Wireshark and tshark open it), with simulated "
             + "times."),

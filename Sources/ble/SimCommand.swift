@@ -37,6 +37,11 @@ struct SimCommand {
     } else {
       seed = 0
     }
+    if let speed = arguments.value("--speed"), !["real", "1"].contains(speed) {
+      throw .usage(
+        "--speed \(harmless(speed)) does not go with --listen: the hosts that join live in real time, and nobody could "
+          + "wait for them. For apps in virtual time there is CoreBluetoothTesting (docs/testing.md)")
+    }
     airCapture = arguments.value("--air-capture")
     if let airCapture { try Self.checkWritable(airCapture) }
   }

@@ -53,20 +53,24 @@ import Testing
     }
     var random = SeededGenerator(seed: 3)
     var times: [Double] = []
-    for _ in 0..<60 {
-      var starts: [Instant] = []
-      // The last round ended soon after an event: anywhere between two events again.
-      world.simulator.advance(by: .microseconds(Int(random.next() % 2_010_000)))
-      for scanner in scanners {
-        scanner.forget()
-        world.simulator.advance(by: .microseconds(Int(random.next() % 100_000)))
-        starts.append(world.simulator.now)
-        try scanner.scan(interval: 16, window: window, duplicates: true, policy: .acceptList)
-      }
-      while scanners.contains(where: { $0.reports.isEmpty }) { world.simulator.advance(by: .milliseconds(500)) }
-      for (scanner, start) in zip(scanners, starts) {
-        times.append(Double((scanner.reports[0].time - start).nanoseconds) / 1e9)
-        try scanner.expect(LESetScanEnable(enable: false, filterDuplicates: false))
+    // When each began to scan, and when it is to begin again.
+    var starts: [Instant?] = scanners.map { _ in nil }
+    var turns = scanners.map { _ in world.simulator.now }
+    while times.count < 1_000 {
+      world.simulator.advance(by: .microseconds(Int(random.next() % 50_000)))
+      for (index, scanner) in scanners.enumerated() {
+        let now = world.simulator.now
+        if let start = starts[index], let first = scanner.reports.first {
+          times.append(Double((first.time - start).nanoseconds) / 1e9)
+          try scanner.expect(LESetScanEnable(enable: false, filterDuplicates: false))
+          scanner.forget()
+          starts[index] = nil
+          turns[index] = now + .microseconds(Int(random.next() % 2_010_000))
+        } else if starts[index] == nil, now >= turns[index] {
+          try scanner.scan(interval: 16, window: window, duplicates: true, policy: .acceptList)
+          starts[index] = now
+          scanner.forget()
+        }
       }
     }
     let period = 1.005

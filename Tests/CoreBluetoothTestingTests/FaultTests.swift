@@ -125,6 +125,46 @@ import Testing
     try await world.run(until: { app.isSubscribed })
   }
 
+  @Test func behindAWall() async throws {
+    phone.move(to: .at(0))
+    sensor.move(to: .at(12))
+    await world.advance(by: .seconds(10))
+    #expect(app.losses == 0)
+    world.addWall(from: .at(5, -50), to: .at(5, 50), attenuation: 60)
+    try await world.run(until: { app.losses == 1 })
+    sensor.setTransmitPower(20)
+    phone.setTransmitPower(20)
+    sensor.move(to: .at(4))
+    try await world.run(until: { app.isSubscribed })
+  }
+
+  @Test func burstOfLoss() async throws {
+    world.losePackets(for: .seconds(5))
+    let begin = world.now
+    try await world.run(until: { app.losses == 1 })
+    #expect(world.now - begin < .seconds(2.1))
+    try await world.run(until: { app.isSubscribed })
+    #expect(world.now - begin > .seconds(5))
+  }
+
+  @Test func disturbedChannels() async throws {
+    for channel in UInt8(0)..<37 { world.disturb(channel: channel, loss: 1) }
+    try await world.run(until: { app.losses == 1 })
+    await world.advance(by: .seconds(5))
+    // What advertises is heard, what connects is not.
+    #expect(!app.isSubscribed)
+    for channel in UInt8(0)..<37 { world.disturb(channel: channel, loss: 0) }
+    try await world.run(until: { app.isSubscribed })
+  }
+
+  @Test func openCountry() async throws {
+    phone.move(to: .at(0))
+    sensor.move(to: .at(200))
+    try await world.run(until: { app.losses == 1 })
+    world.setPathLoss(exponent: 2)
+    try await world.run(until: { app.isSubscribed })
+  }
+
   @Test func failuresTellHowToReplayThem() async throws {
     let error = await #expect(throws: WorldTimeout.self) {
       try await world.run(until: { app.connections == 7 }, timeout: .seconds(2))

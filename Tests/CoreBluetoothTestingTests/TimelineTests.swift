@@ -54,8 +54,11 @@ import Testing
     let (first, phone) = try await world()
     let capture = first.timeline.hciCapture(of: phone)
     #expect(capture.starts(with: Data("btsnoop\0".utf8)) && capture.count > 1000)
+    let air = first.timeline.airCapture()
+    #expect(air.starts(with: [0x4D, 0x3C, 0xB2, 0xA1]) && air.count > 10_000)
     let (second, again) = try await world()
     #expect(second.timeline.hciCapture(of: again) == capture)
+    #expect(second.timeline.airCapture() == air)
     let (here, there) = (first.timeline.entries.map(\.json), second.timeline.entries.map(\.json))
     let difference = zip(here, there).first { $0 != $1 }
     #expect(difference == nil && here.count == there.count, "\(String(describing: difference))")

@@ -45,6 +45,13 @@ import Testing
     return peer
   }
 
+  @Test func theRadioOfOthersIsInRealTime() async throws {
+    for speed in ["10", "virtual", "0.5"] {
+      let result = try await runTool(["sim", "--listen", "unix:/nonexistent/radio", "--speed", speed], peer: nil)
+      #expect("\(result.failure.map { "\($0)" } ?? "")".contains("does not go with --listen"))
+    }
+  }
+
   @Test func exploreGivesTheTreeAsTheIssueHasIt() async throws {
     let result = try await runTool(["explore", "--service", "180F", "--json"], peer: Self.peer)
     #expect(result.failure == nil)

@@ -70,6 +70,8 @@ uint64_t ct_generation(void);
 /// Waits until the generation is another than `seen`, at most `timeout` nanoseconds; negative: without limit.
 void ct_wait(uint64_t seen, int64_t timeout);
 void ct_signal(void);
+/// Waits for a few microseconds without giving up the processor: most of what apps do takes no longer. False: in vain.
+bool ct_spin(uint64_t seen);
 
 /// How often something came by each way, for the self-test.
 typedef struct {
