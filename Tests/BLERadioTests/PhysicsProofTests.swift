@@ -56,7 +56,7 @@ import Testing
     // When each began to scan, and when it is to begin again.
     var starts: [Instant?] = scanners.map { _ in nil }
     var turns = scanners.map { _ in world.simulator.now }
-    while times.count < 1_000 {
+    while times.count < 600 {
       world.simulator.advance(by: .microseconds(Int(random.next() % 50_000)))
       for (index, scanner) in scanners.enumerated() {
         let now = world.simulator.now
@@ -76,7 +76,7 @@ import Testing
     let period = 1.005
     let mean = times.reduce(0, +) / Double(times.count)
     let expected = period / share - period / 2
-    #expect(abs(mean - expected) < 0.06 * expected, "\(mean) s, expected \(expected) s")
+    #expect(abs(mean - expected) < 0.08 * expected, "\(mean) s, expected \(expected) s")
     // Who listens all the time hears the next event, but for those that go round the channels in the opposite order.
     if share == 1 { #expect(times.filter { $0 < 1.012 }.count > times.count * 95 / 100) }
   }
