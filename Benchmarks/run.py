@@ -36,6 +36,7 @@ ROWS = [
     ('advertising', 'advertising reports, HCI bytes to delegate, 1,000 addresses', ('rate', 100_000)),
     ('hci', 'HCI packets parsed', ('ratio', 40)),
     ('att', 'ATT server alone, one Read Request among 54 attributes', ('nanoseconds', 200)),
+    ('links', 'ten connected pairs at 30 ms, every empty packet simulated', ('times', 1000)),
     ('memory', 'memory per simulated device, controller + host', ('octets', 8192)),
     ('allocations-layers', 'heap allocations per notification below BLESystem', ('allocations', 0)),
     ('allocations-api', 'heap allocations per notification, bytes to delegate', ('allocations', 3)),
@@ -44,7 +45,8 @@ ROWS = [
     ('serve-memory', 'resident memory of `ble serve`', ('resident', 40)),
     ('power-on', 'start of the process to `.poweredOn`', ('milliseconds', 50)),
 ]
-WITHOUT_BUMBLE = {'att', 'allocations-layers', 'allocations-api', 'serve-memory', 'power-on', 'crowd', 'growth'}
+WITHOUT_BUMBLE = {
+    'att', 'allocations-layers', 'allocations-api', 'serve-memory', 'power-on', 'links', 'crowd', 'growth'}
 
 
 def measure(command):

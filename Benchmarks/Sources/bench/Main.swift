@@ -16,6 +16,7 @@ enum Main {
       ("advertising", { try FeedRows.advertising() }),
       ("hci", { try LayerRows.hciPackets() }),
       ("att", { try LayerRows.attServer() }),
+      ("links", { try LinkRows.pairs() }),
       ("memory", { try LayerRows.memory() }),
       ("crowd", { try ScaleRows.crowd() }),
       ("growth", { try ScaleRows.growth() }),
