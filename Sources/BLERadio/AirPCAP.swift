@@ -5,7 +5,7 @@ public import BLECore
 /// Captures of the air as Wireshark reads and writes them: pcap with nanoseconds, link type 256, each packet behind the
 /// pseudo-header "PHDR" that says how it was received. All integers are little-endian.
 ///
-/// Whether the CRC is right is left for Wireshark to find out: the packets carry it.
+/// Whether the CRC is right is left for Wireshark to find out, where it can: the packets carry it.
 public enum AirPCAP {
   static let magic: UInt32 = 0xA1B2_3C4D
   static let linkType: UInt32 = 256
@@ -128,6 +128,12 @@ public enum AirPCAP {
       // The MIC was checked, and right.
       if record.isDecrypted { flags |= 1 << 3 | 1 << 12 | 1 << 13 }
     case .advertising: break
+    }
+    // Wireshark 4.0 counts octets of a PDU in eight bits, and of coded advertising PDUs the indicator as well, when it works
+    // out the CRC: of these it is told that the CRC was checked, and right.
+    if record.pdu.count > 255 || (record.phy == .leCoded && record.kind.rawValue <= Kind.auxiliaryAdvertising.rawValue)
+    {
+      flags |= 1 << 10 | 1 << 11
     }
     return flags | UInt16(record.phy.rawValue - 1) << 14
   }

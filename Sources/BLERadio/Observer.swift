@@ -67,8 +67,9 @@ final class Observer: SimulatorEventHandler, AirUser {
     var follow: Follow?
   }
 
-  /// An answer to a packet, and what it waits for.
-  enum Exchange: Hashable {
+  /// An answer to a packet, and what it waits for. Nearly always none, which an indirect one is told from the others
+  /// without being copied.
+  indirect enum Exchange {
     case none
     /// T_IFS before the request.
     case scanRequest(Target)
@@ -132,6 +133,11 @@ final class Observer: SimulatorEventHandler, AirUser {
   var now: Instant { world.simulator.now }
   /// The PHY of the window that is open.
   var primaryPHY: AirPHY { slots.indices.contains(slot) ? slots[slot].phy : .le1M }
+
+  private var isExchanging: Bool {
+    if case .none = exchange { return false }
+    return true
+  }
 
   // MARK: - From the controller
 
@@ -274,7 +280,7 @@ final class Observer: SimulatorEventHandler, AirUser {
 
   /// Listens if the window is open and the radio is free, else does not.
   func tune() {
-    guard exchange == .none, let endpoint else { return }
+    guard !isExchanging, let endpoint else { return }
     if isWindowOpen, controller.isRadioFree {
       world.listen(endpoint, channel: channel, accessAddress: LinkLayer.advertisingAccessAddress, phy: slots[slot].phy)
     } else {
@@ -290,7 +296,7 @@ final class Observer: SimulatorEventHandler, AirUser {
     }
     guard !slots.isEmpty else { return }
     // What is coming in is heard to its end.
-    if exchange == .none, let endpoint, let end = world.receptionEnd(endpoint), end > now {
+    if !isExchanging, let endpoint, let end = world.receptionEnd(endpoint), end > now {
       return armWindow(at: end + .nanoseconds(1))
     }
     let next = slotStart + slotLength

@@ -137,13 +137,14 @@ extension AirCaptureTests {
     world.observer = capture
     let hosts = (0..<4).map { ScriptedHost(world, address: 0x02_CB_00_00_00_01 + UInt64($0)) }
     for host in hosts { try host.start() }
-    // AD structures of a manufacturer, as many as the data is to have.
-    func structures(_ count: Int) -> [UInt8] {
-      (0..<count / 25).flatMap { _ in [24, 0xFF, 0xFF, 0xFF] + Array(repeating: 7, count: 21) }
+    // AD structures that end with their packets: tshark looks at each packet alone.
+    func structures(_ counts: [Int]) -> [UInt8] {
+      counts.flatMap { [UInt8($0 - 1), 0xFF, 0xFF, 0xFF] + Array(repeating: 7, count: $0 - 4) }
     }
-    try hosts[0].advertiseExtended(data: structures(1_000), secondary: .le2M, sid: 1)
-    try hosts[1].advertiseExtended(.scannable, response: structures(500), sid: 2)
-    try hosts[2].advertiseExtended(.connectable, data: structures(100), primary: .leCoded, secondary: .leCoded, sid: 3)
+    try hosts[0].advertiseExtended(data: structures([242, 248, 248, 100]), secondary: .le2M, sid: 1)
+    try hosts[1].advertiseExtended(.scannable, response: structures([242, 200]), sid: 2)
+    try hosts[2].advertiseExtended(
+      .connectable, data: structures([100]), primary: .leCoded, secondary: .leCoded, sid: 3)
     try hosts[3].scanExtended(.active, phys: [.le1M, .leCoded])
     world.simulator.advance(by: .seconds(2))
     try hosts[3].stopScanExtended()
