@@ -106,6 +106,7 @@ final class Observer: SimulatorEventHandler, AirUser {
   private var channel: UInt8 = 39
   var backoff = ScanBackoff()
   var random: SeededGenerator
+  private var initiationRandom: SeededGenerator
   private var reported = Set<DuplicateKey>()
   private var writer = ByteWriter(capacity: LinkLayer.pduCountMax)
 
@@ -119,6 +120,7 @@ final class Observer: SimulatorEventHandler, AirUser {
     self.controller = controller
     self.world = world
     random = world.generator(device, .backoff)
+    initiationRandom = world.generator(device, .initiation)
     windowEvent = world.simulator.makeEvent(self, argument: Self.windowArgument)
     exchangeEvent = world.simulator.makeEvent(self, argument: Self.exchangeArgument)
     endpoint = world.makeEndpoint(self, device)
@@ -249,6 +251,9 @@ final class Observer: SimulatorEventHandler, AirUser {
     if isSame, world.simulator.isArmed(windowEvent) { return tune() }
     slots = best
     slot = best.count - 1
+    // Where to begin is the controller's choice. Two that were heard by nobody as they answered one advertiser together would
+    // else begin again in step, for ever.
+    if initiation != nil { channel = 37 + UInt8(truncatingIfNeeded: initiationRandom.below(3)) }
     openWindow()
   }
 
