@@ -36,13 +36,17 @@ ROWS = [
     ('advertising', 'advertising reports, HCI bytes to delegate, 1,000 addresses', ('rate', 100_000)),
     ('hci', 'HCI packets parsed', ('ratio', 40)),
     ('att', 'ATT server alone, one Read Request among 54 attributes', ('nanoseconds', 200)),
+    ('links', 'ten connected pairs at 30 ms, every empty packet simulated', ('times', 1000)),
     ('memory', 'memory per simulated device, controller + host', ('octets', 8192)),
     ('allocations-layers', 'heap allocations per notification below BLESystem', ('allocations', 0)),
     ('allocations-api', 'heap allocations per notification, bytes to delegate', ('allocations', 3)),
+    ('crowd', '10,000 advertisers at 100 ms, ten scanners, 1,000 connections', ('times', 1)),
+    ('growth', 'an event of the simulator among 10,000 advertisers', None),
     ('serve-memory', 'resident memory of `ble serve`', ('resident', 40)),
     ('power-on', 'start of the process to `.poweredOn`', ('milliseconds', 50)),
 ]
-WITHOUT_BUMBLE = {'att', 'allocations-layers', 'allocations-api', 'serve-memory', 'power-on'}
+WITHOUT_BUMBLE = {
+    'att', 'allocations-layers', 'allocations-api', 'serve-memory', 'power-on', 'links', 'crowd', 'growth'}
 
 
 def measure(command):
@@ -84,6 +88,10 @@ def figure(name, row):
     """What the table shows of a measurement."""
     if row is None:
         return '–'
+    if 'times-real' in row:
+        return f'{row["times-real"]:.1f} × real time'
+    if name == 'growth':
+        return f'{row["nanoseconds-10000"]:.0f} ns ({row["nanoseconds-100"]:.0f} among 100)'
     if 'octets' in row:
         return f'{row["octets"] / 1024:.1f} KiB'
     if 'allocations' in row:
@@ -107,6 +115,8 @@ def judge(bar, ours, theirs):
     kind, limit = bar
     if kind == 'ratio':
         return f'≥ {limit} ×', ratio(ours, theirs) >= limit
+    if kind == 'times':
+        return f'≥ {limit} × real time', ours['times-real'] >= limit
     if kind == 'rate':
         return f'≥ {limit // 1000} k/s', ours['count'] / ours['cpu'] >= limit
     if kind == 'nanoseconds':

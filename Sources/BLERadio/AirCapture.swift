@@ -15,6 +15,8 @@ public final class AirCapture: AirObserver {
     var limit: Instant
   }
 
+  private static let longestPacket = AirPHY.leCoded.airTime(payloadCount: 255)
+
   private let sink: (RawSpan) -> Void
   private var writer = ByteWriter(capacity: 320)
   /// Who began the connection with an access address: its Central.
@@ -68,7 +70,8 @@ public final class AirCapture: AirObserver {
       $0.sender == packet.sender && $0.channel == packet.channel && $0.earliest <= packet.start
         && packet.start < $0.limit
     }
-    chains.removeAll { $0.limit <= packet.start }
+    // Packets come in the order in which they end: one that began earlier may be the next.
+    chains.removeAll { $0.limit + Self.longestPacket <= packet.start }
     if let next = next(packet, reader.rest()) { chains.append(next) }
     if isChain { return (.auxiliaryAdvertising, .auxChainInd) }
     if let scanRequest, scanRequest.channel == packet.channel,

@@ -87,7 +87,8 @@ struct Medium {
   }
 
   private struct Endpoint {
-    unowned var user: (any AirUser)?
+    /// Not counted: it is set to nil before its object dies, by ``Medium/release(_:)``.
+    unowned(unsafe) var user: (any AirUser)?
     var device: RadioDeviceID
     var generation: UInt32
     /// The channel it listens on.
@@ -435,7 +436,7 @@ struct Medium {
 
   /// The end of `packet`. Returns how many may have heard it; -1 if its sender broke it off.
   mutating func land(_ packet: AirPacket) -> Int {
-    guard user(packet.endpoint) != nil else { return -1 }
+    guard endpoints[Int(packet.endpoint.index)].generation == packet.endpoint.generation else { return -1 }
     receivers.removeAll(keepingCapacity: true)
     let cell = Int(devices[Int(packet.sender.rawValue)].cell)
     for number in grid.neighbours[cell].indices {

@@ -167,14 +167,14 @@ private struct EventQueue {
     let position = Int(slots[Int(slot)].position)
     if position < 0, isTopFiring {
       isTopFiring = false
-      siftDown(0, entry)
+      Self.siftDown(&heap, &slots, 0, entry)
     } else if position < 0 {
       heap.append(entry)
-      siftUp(heap.count - 1, entry)
+      Self.siftUp(&heap, &slots, heap.count - 1, entry)
     } else if entry < heap[position] {
-      siftUp(position, entry)
+      Self.siftUp(&heap, &slots, position, entry)
     } else {
-      siftDown(position, entry)
+      Self.siftDown(&heap, &slots, position, entry)
     }
     return heap[0].slot == slot
   }
@@ -201,46 +201,53 @@ private struct EventQueue {
 
   private mutating func removeTop() {
     guard let last = heap.popLast(), !heap.isEmpty else { return }
-    siftDown(0, last)
+    Self.siftDown(&heap, &slots, 0, last)
   }
 
   private mutating func remove(at position: Int) {
     slots[Int(heap[position].slot)].position = -1
     guard let last = heap.popLast(), position < heap.count else { return }
     if position > 0, last < heap[(position - 1) / 2] {
-      siftUp(position, last)
+      Self.siftUp(&heap, &slots, position, last)
     } else {
-      siftDown(position, last)
+      Self.siftDown(&heap, &slots, position, last)
     }
   }
 
+  // Static, and over spans, so that each array is looked at once and not for each element.
+
   /// Puts `entry` where the hole at `start` rises to.
-  private mutating func siftUp(_ start: Int, _ entry: Entry) {
+  private static func siftUp(_ heap: inout [Entry], _ slots: inout [Slot], _ start: Int, _ entry: Entry) {
+    var heap = heap.mutableSpan
+    var slots = slots.mutableSpan
     var position = start
     while position > 0 {
       let parent = (position - 1) / 2
-      guard entry < heap[parent] else { break }
-      place(heap[parent], at: position)
+      let above = heap[parent]
+      guard entry < above else { break }
+      heap[position] = above
+      slots[Int(above.slot)].position = Int32(truncatingIfNeeded: position)
       position = parent
     }
-    place(entry, at: position)
+    heap[position] = entry
+    slots[Int(entry.slot)].position = Int32(truncatingIfNeeded: position)
   }
 
   /// Puts `entry` where the hole at `start` sinks to.
-  private mutating func siftDown(_ start: Int, _ entry: Entry) {
+  private static func siftDown(_ heap: inout [Entry], _ slots: inout [Slot], _ start: Int, _ entry: Entry) {
+    var heap = heap.mutableSpan
+    var slots = slots.mutableSpan
     var position = start
     while true {
       var child = 2 * position + 1
       guard child < heap.count else { break }
       if child + 1 < heap.count, heap[child + 1] < heap[child] { child += 1 }
-      guard heap[child] < entry else { break }
-      place(heap[child], at: position)
+      let below = heap[child]
+      guard below < entry else { break }
+      heap[position] = below
+      slots[Int(below.slot)].position = Int32(truncatingIfNeeded: position)
       position = child
     }
-    place(entry, at: position)
-  }
-
-  private mutating func place(_ entry: Entry, at position: Int) {
     heap[position] = entry
     slots[Int(entry.slot)].position = Int32(truncatingIfNeeded: position)
   }

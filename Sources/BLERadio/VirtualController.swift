@@ -55,11 +55,11 @@ public final class VirtualController: HCIReceiver {
   var transport: any HCITransport
   /// What the host has set, as it is after Reset.
   var settings = Settings()
-  var links: [LinkConnection] = []
+  @exclusivity(unchecked) var links: [LinkConnection] = []
   var writer = ByteWriter(capacity: 260)
-  private var radioUser: RadioUser?
+  @exclusivity(unchecked) private var radioUser: RadioUser?
   /// Since when the advertiser has been waiting for the radio.
-  private var advertiserWaitsSince: Instant?
+  @exclusivity(unchecked) private var advertiserWaitsSince: Instant?
   private var nextHandle: UInt16 = 0x40
   private var connectionRandom: SeededGenerator
   private var hopRandom: SeededGenerator

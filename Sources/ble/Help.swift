@@ -20,12 +20,29 @@ enum Help {
   }
 
   static func text(of command: CommandSpec) -> String {
-    var lines = ["Usage: \(command.usage)", "", command.summary]
+    var lines = usage(command) + ["", command.summary]
     for paragraph in command.details { lines += [""] + wrap(paragraph, indent: 0) }
     if command.takesPeer { lines += ["", "PEER is one of:"] + options(CommandTable.peerOptions) }
     if !command.options.isEmpty { lines += ["", "Options:"] + options(command.options) }
     lines += ["", "Options of every command:"] + options(CommandTable.globalOptions)
     return lines.joined(separator: "\n")
+  }
+
+  /// A long one goes on below its first operand; what is in brackets stays together.
+  private static func usage(_ command: CommandSpec) -> [String] {
+    let title = "Usage: "
+    var depth = 0
+    let joined = command.usage.map { letter -> Character in
+      if letter == "[" { depth += 1 } else if letter == "]" { depth -= 1 }
+      return letter == " " && depth > 0 ? "\u{A0}" : letter
+    }
+    let indent = title.count + "ble \(command.name) ".count
+    let head = title + "ble\u{A0}\(command.name)\u{A0}"
+    let rest = String(joined).dropFirst("ble \(command.name)".count)
+    guard rest.first == " " else { return [title + command.usage] }
+    var lines = wrap(String(rest.dropFirst()), indent: indent)
+    lines[0] = head + lines[0].dropFirst(indent)
+    return lines.map { String($0.map { $0 == "\u{A0}" ? " " : $0 }) }
   }
 
   private static func options(_ options: [OptionSpec]) -> [String] {

@@ -2,6 +2,7 @@
 
 import BLECore
 import BLEHCI
+import Foundation
 import TestSupport
 import Testing
 
@@ -121,6 +122,57 @@ import Testing
       var copy = record
       copy.setCRC(initial: record.accessAddress == 0x8E89_BED6 ? 0x555555 : initial)
       #expect(copy == record)
+    }
+    withExtendedLifetime(capture) {}
+  }
+}
+
+extension AirCaptureTests {
+  /// Extended advertising of all kinds, with long data, scan requests, and a connection. Where the tests are to leave
+  /// captures for tshark, this is one.
+  @Test func auxiliaryPacketsAreToldApart() throws {
+    let world = RadioWorld(seed: 6)
+    let file = File()
+    let capture = AirCapture { file.append($0) }
+    world.observer = capture
+    let hosts = (0..<4).map { ScriptedHost(world, address: 0x02_CB_00_00_00_01 + UInt64($0)) }
+    for host in hosts { try host.start() }
+    // AD structures of a manufacturer, as many as the data is to have.
+    func structures(_ count: Int) -> [UInt8] {
+      (0..<count / 25).flatMap { _ in [24, 0xFF, 0xFF, 0xFF] + Array(repeating: 7, count: 21) }
+    }
+    try hosts[0].advertiseExtended(data: structures(1_000), secondary: .le2M, sid: 1)
+    try hosts[1].advertiseExtended(.scannable, response: structures(500), sid: 2)
+    try hosts[2].advertiseExtended(.connectable, data: structures(100), primary: .leCoded, secondary: .leCoded, sid: 3)
+    try hosts[3].scanExtended(.active, phys: [.le1M, .leCoded])
+    world.simulator.advance(by: .seconds(2))
+    try hosts[3].stopScanExtended()
+    #expect(try hosts[3].connectExtended(to: hosts[2].publicAddress, phys: [.le1M, .leCoded]) == .success)
+    world.simulator.advance(by: .seconds(1))
+    let bytes = file.bytes
+    var kinds: [AirPCAP.Auxiliary: Int] = [:]
+    var types: Set<UInt8> = []
+    var hasCoded = false
+    try AirPCAP.read(bytes.span.bytes) { record in
+      if record.accessAddress != LinkLayer.advertisingAccessAddress {
+        #expect(record.kind == .centralToPeripheral || record.kind == .peripheralToCentral)
+      } else {
+        #expect(record.kind == (record.channel < 37 ? .auxiliaryAdvertising : .advertising))
+        types.insert(record.pdu[0] & 0xF)
+        guard record.channel < 37, record.pdu[0] & 0xF == 7 else { return }
+        kinds[record.auxiliary, default: 0] += 1
+        let payload = try ExtendedAdvertisingPayload.decode(Array(record.pdu.dropFirst(2)))
+        // Only chains say nobody's name here.
+        #expect((record.auxiliary == .auxChainInd) == (payload.advA == nil))
+      }
+      if record.phy == .leCoded { hasCoded = true }
+    }
+    #expect(types == [3, 5, 7, 8])
+    #expect(hasCoded)
+    for kind in [AirPCAP.Auxiliary.auxAdvInd, .auxChainInd, .auxScanRsp] { #expect(kinds[kind, default: 0] > 5) }
+    #expect(kinds[.auxSyncInd] == nil)
+    if let folder = ProcessInfo.processInfo.environment["CAPTURE_DIR"] {
+      try Data(bytes).write(to: URL(fileURLWithPath: folder).appending(path: "unit-extended-air.pcap"))
     }
     withExtendedLifetime(capture) {}
   }
