@@ -107,6 +107,9 @@ final class Observer: SimulatorEventHandler, AirUser {
   var backoff = ScanBackoff()
   var random: SeededGenerator
   private var initiationRandom: SeededGenerator
+  /// The last connection was not established. Two that answered one advertiser together, so that it heard none, would begin
+  /// again in step and fail again, for ever, if nothing else happened to them.
+  var hasFailedToConnect = false
   private var reported = Set<DuplicateKey>()
   private var writer = ByteWriter(capacity: LinkLayer.pduCountMax)
 
@@ -251,9 +254,11 @@ final class Observer: SimulatorEventHandler, AirUser {
     if isSame, world.simulator.isArmed(windowEvent) { return tune() }
     slots = best
     slot = best.count - 1
-    // Where to begin is the controller's choice. Two that were heard by nobody as they answered one advertiser together would
-    // else begin again in step, for ever.
-    if initiation != nil { channel = 37 + UInt8(truncatingIfNeeded: initiationRandom.below(3)) }
+    // Where to begin is the controller's choice.
+    if initiation != nil, hasFailedToConnect {
+      hasFailedToConnect = false
+      channel = 37 + UInt8(truncatingIfNeeded: initiationRandom.below(3))
+    }
     openWindow()
   }
 
