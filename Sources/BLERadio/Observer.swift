@@ -107,6 +107,10 @@ final class Observer: SimulatorEventHandler, AirUser {
   private var channel: UInt8 = 39
   var backoff = ScanBackoff()
   var random: SeededGenerator
+  private var initiationRandom: SeededGenerator
+  /// The last connection was not established. Two that answered one advertiser together, so that it heard none, would begin
+  /// again in step and fail again, for ever, if nothing else happened to them.
+  var hasFailedToConnect = false
   private var reported = Set<DuplicateKey>()
   private var writer = ByteWriter(capacity: LinkLayer.pduCountMax)
 
@@ -120,6 +124,7 @@ final class Observer: SimulatorEventHandler, AirUser {
     self.controller = controller
     self.world = world
     random = world.generator(device, .backoff)
+    initiationRandom = world.generator(device, .initiation)
     windowEvent = world.simulator.makeEvent(self, argument: Self.windowArgument)
     exchangeEvent = world.simulator.makeEvent(self, argument: Self.exchangeArgument)
     endpoint = world.makeEndpoint(self, device)
@@ -255,6 +260,11 @@ final class Observer: SimulatorEventHandler, AirUser {
     if isSame, world.simulator.isArmed(windowEvent) { return tune() }
     slots = best
     slot = best.count - 1
+    // Where to begin is the controller's choice.
+    if initiation != nil, hasFailedToConnect {
+      hasFailedToConnect = false
+      channel = 37 + UInt8(truncatingIfNeeded: initiationRandom.below(3))
+    }
     openWindow()
   }
 

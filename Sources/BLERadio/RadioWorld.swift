@@ -222,6 +222,7 @@ enum RandomPurpose: UInt64 {
   case shadowing
   // Draws for one packet at one receiver.
   case loss, burst, interference, noise
+  case initiation
 }
 
 extension SeededGenerator {

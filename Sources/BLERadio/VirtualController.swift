@@ -241,6 +241,7 @@ public final class VirtualController: HCIReceiver {
   func linkEnded(_ link: LinkConnection, _ reason: HCIStatus) {
     releaseRadio(link)
     links.removeAll { $0 === link }
+    if reason == .connectionFailedToBeEstablished { observer.hasFailedToConnect = true }
     send(DisconnectionComplete(status: .success, connectionHandle: link.handle, reason: reason))
   }
 

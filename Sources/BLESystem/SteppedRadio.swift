@@ -175,7 +175,13 @@ public final class SteppedDevice: @unchecked Sendable {
     var controller: VirtualController?
     var transport: (any HCITransport)?
     var controllerChanged: (RadioDeviceID) -> Void = { _ in }
+    var random = SeededGenerator(seed: 0)
+    var start: (any SchedulerTimer)?
   }
+
+  /// A controller takes up to this long to start. Without, devices that are switched on together would scan in step, and
+  /// two that connect to one peer would disturb each other for ever.
+  private static let startMax = 60_000_000
 
   /// A device that is switched on as soon as the radio runs. `controllerChanged` is told, on the driving thread, by which
   /// number the air knows it: another one after each reset and each time that it was switched off.
@@ -197,6 +203,7 @@ public final class SteppedDevice: @unchecked Sendable {
     let hardware = Hardware()
     self.hardware = hardware
     hardware.controllerChanged = controllerChanged
+    hardware.random = random
     let box = OnLoop(hardware)
     let configuration = HostConfiguration(staticRandomAddress: .staticRandom(using: &random))
     let address = RadioServer.address(ofSlot: number)
@@ -205,16 +212,21 @@ public final class SteppedDevice: @unchecked Sendable {
         name: name, scheduler: radio.simulator, identity: identity, replica: replica, deviceName: name,
         configuration: configuration, turnEnd: { [unowned radio] in radio.atEndOfTurn($0) }
       ) { completion in
-        let pair = HCITransportPair(scheduler: radio.simulator)
-        let controller = VirtualController(world: radio.world, address: address, transport: pair.controller)
-        box.value.controller = controller
-        box.value.transport = pair.controller
-        box.value.controllerChanged(controller.device)
-        completion(
-          .success(
-            CapturingTransport(pair.host) { direction, type, payload in
-              radio.watch.hci(name, direction, type, [UInt8](payload))
-            }))
+        let delay = box.value.random.next() % UInt64(Self.startMax)
+        let start = radio.simulator.makeTimer { [unowned radio] in
+          let pair = HCITransportPair(scheduler: radio.simulator)
+          let controller = VirtualController(world: radio.world, address: address, transport: pair.controller)
+          box.value.controller = controller
+          box.value.transport = pair.controller
+          box.value.controllerChanged(controller.device)
+          completion(
+            .success(
+              CapturingTransport(pair.host) { direction, type, payload in
+                radio.watch.hci(name, direction, type, [UInt8](payload))
+              }))
+        }
+        box.value.start = start
+        start.arm(at: radio.simulator.now + .nanoseconds(Int64(delay)))
       }
     }
     AdapterPool.shared.host(self, as: adapterSpec)
@@ -244,6 +256,9 @@ public final class SteppedDevice: @unchecked Sendable {
 
   /// Adds a rule, which goes after those that there are.
   public func add(_ rule: RequestRule) { rules.withLock { $0.append(rule) } }
+
+  /// Whether a client still waits for the answer to a request. On the driving thread.
+  fileprivate func isOwed(_ id: RemoteRequestID) -> Bool { adapter.system?.local.requests[id] != nil }
 
   fileprivate func outcome(_ kind: RequestRule.Kind, _ characteristic: BluetoothUUID) -> RequestRule.Outcome? {
     rules.withLock { rules in
@@ -319,10 +334,14 @@ private final class RequestFilter: @unchecked Sendable {
   func receive(_ events: [SystemEvent]) {
     let kept = events.filter { event in
       switch event {
-      case .readRequested(let id, _, let attribute, _): !intercepts(.read, id, attribute, event, needsResponse: true)
+      case .stateChanged:
+        delays = [:]
+        return true
+      case .readRequested(let id, _, let attribute, _):
+        return !intercepts(.read, id, attribute, event, needsResponse: true)
       case .writeRequested(let id, _, let writes, let needsResponse):
-        !intercepts(.write, id, writes.first?.characteristic ?? 0, event, needsResponse: needsResponse)
-      default: true  // No request.
+        return !intercepts(.write, id, writes.first?.characteristic ?? 0, event, needsResponse: needsResponse)
+      default: return true  // No request.
       }
     }
     if !kept.isEmpty { handler(kept) }
@@ -340,7 +359,8 @@ private final class RequestFilter: @unchecked Sendable {
       let timer = radio.simulator.makeTimer { [weak self] in
         guard let self else { return }
         delays[id] = nil
-        handler([event])
+        // A client that is gone in the meantime has taken its request with it.
+        if !needsResponse || device?.isOwed(id) == true { handler([event]) }
       }
       delays[id] = timer
       timer.arm(at: radio.simulator.now + span)

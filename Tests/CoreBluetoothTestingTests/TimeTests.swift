@@ -37,6 +37,17 @@ final class Seen<Value: Sendable>: Sendable {
     #expect(isReal)
   }
 
+  /// An empty world, hours in which nothing happens: a sleep of the test's still ends.
+  @Test func longSilence() async throws {
+    let world = try await VirtualRadio()
+    await world.advance(by: .seconds(4 * 3600))
+    try await Task.sleep(for: .seconds(5))
+    try await Task.sleep(for: .seconds(1800))
+    #expect(world.now == .seconds(4 * 3600 + 1805))
+    try await Task.sleep(for: .seconds(2 * 3600))
+    #expect(world.now == .seconds(6 * 3600 + 1805))
+  }
+
   @Test func worldsClock() async throws {
     let world = try await VirtualRadio()
     let start = world.clock.now

@@ -13,7 +13,7 @@ let heartRateSensor = URL(fileURLWithPath: #filePath).deletingLastPathComponent(
 
 @MainActor @Suite struct TutorialTests {
   @Test func connectsAgainAfterEachLoss() async throws {
-    let world = try await VirtualRadio(seed: 1)
+    let world = try await VirtualRadio(seed: 1, recording: .apps)
     let sensor = try world.place(profileFile: heartRateSensor, at: .at(2))
     let phone = world.device("phone")
     phone.move(to: .at(0))
