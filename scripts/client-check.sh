@@ -83,10 +83,9 @@ import XCTest
 class Phone: NSObject, CBCentralManagerDelegate {
   var manager: CBCentralManager?
   var peripheral: CBPeripheral?
-  let lost: XCTestExpectation
+  var isLost = false
 
-  init(_ lost: XCTestExpectation) {
-    self.lost = lost
+  override init() {
     super.init()
     manager = CBCentralManager(delegate: self, queue: nil)
   }
@@ -102,7 +101,7 @@ class Phone: NSObject, CBCentralManagerDelegate {
     central.connect(peripheral)
   }
   func centralManager(_ central: CBCentralManager, didDisconnectPeripheral: CBPeripheral, error: Error?) {
-    lost.fulfill()
+    isLost = true
   }
 }
 
@@ -112,10 +111,10 @@ final class ClientTests: XCTestCase {
     let sensor = try world.place(
       profile: #"{"name": "S", "advertise": ["180F"], "services": [{"uuid": "180F"}]}"#, at: .at(1))
     world.device("phone").move(to: .at(0))
-    let phone = world.device("phone").run { Phone(expectation(description: "lost")) }
+    let phone = world.device("phone").run { Phone() }
     sensor.move(to: .at(200), over: .seconds(600))
     // Minutes, of which none passes.
-    await fulfillment(of: [phone.lost], timeout: 900)
+    try await world.run(until: { phone.isLost }, timeout: .seconds(900))
     XCTAssertGreaterThan(world.now, .seconds(60))
     XCTAssertEqual(world.timeline.callbacks("didConnect"), 1)
   }
