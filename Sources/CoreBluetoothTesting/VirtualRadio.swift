@@ -196,7 +196,8 @@ extension VirtualRadio {
   /// The time since the world began.
   public var now: Duration { .nanoseconds(core.now.nanoseconds) }
 
-  /// Lets so much time pass, exactly; a virtual world then stands still until the test awaits something again.
+  /// Lets so much time pass, exactly; a virtual world then stands still until the test awaits something again. All time
+  /// ends after 73 years.
   public func advance(isolation: isolated (any Actor)? = #isolation, by span: Duration) async {
     await core.wait(until: Instant(nanoseconds: core.now.nanoseconds + max(0, span.nanosecondCount)))
   }
@@ -213,7 +214,7 @@ extension VirtualRadio {
   public func run(
     isolation: isolated (any Actor)? = #isolation, until condition: () throws -> Bool, timeout: Duration = .seconds(60)
   ) async throws {
-    let end = Instant(nanoseconds: core.now.nanoseconds + timeout.nanosecondCount)
+    let end = min(Instant(nanoseconds: core.now.nanoseconds + timeout.nanosecondCount), WorldCore.end)
     while true {
       let activity = core.activityCount
       if try condition() { return }
@@ -262,6 +263,7 @@ extension Duration {
   var nanosecondCount: Int64 {
     let (seconds, attoseconds) = components
     let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-    return overflow ? (seconds < 0 ? .min / 4 : .max / 4) : min(product, .max / 4) + attoseconds / 1_000_000_000
+    let limit = Int64.max / 4
+    return overflow ? (seconds < 0 ? -limit : limit) : min(max(product, -limit), limit) + attoseconds / 1_000_000_000
   }
 }
