@@ -3,13 +3,13 @@
 /// Where a device is, in metres from an origin that the world's author chose.
 public struct Position: Hashable, Sendable {
   /// Metres in the plane in which ``Wall``s stand.
-  public var x: Double
+  public var x: Double { didSet { x = Self.confine(x) } }
   /// Metres in the plane in which ``Wall``s stand.
-  public var y: Double
+  public var y: Double { didSet { y = Self.confine(y) } }
   /// Metres above the plane.
-  public var z: Double
+  public var z: Double { didSet { z = Self.confine(z) } }
 
-  /// A position; coordinates that are no numbers or farther than 10,000 km away count as that far.
+  /// A position; coordinates that are no numbers or farther than 10,000 km away count as that far, also later on.
   public init(x: Double, y: Double, z: Double = 0) {
     self.x = Self.confine(x)
     self.y = Self.confine(y)

@@ -6,16 +6,19 @@ public import BLECore
 /// distance.
 public struct PathLoss: Hashable, Sendable {
   /// 2 in free space, 1.6-1.8 along corridors, 2.5-4 indoors; 1...8.
-  public var exponent: Double
+  public var exponent: Double { didSet { exponent = Self.confineExponent(exponent) } }
   /// Standard deviation in dB of what furniture and people make of it: log-normal, drawn once for each pair of devices,
   /// the same both ways, and never more than three times that. 0: none; at most 20.
-  public var shadowing: Double
+  public var shadowing: Double { didSet { shadowing = Self.confineShadowing(shadowing) } }
 
   /// Log-distance path loss; values out of range count as the nearest in it.
   public init(exponent: Double = 2, shadowing: Double = 0) {
-    self.exponent = exponent.isNaN ? 2 : min(max(exponent, 1), 8)
-    self.shadowing = shadowing.isNaN ? 0 : min(max(shadowing, 0), 20)
+    self.exponent = Self.confineExponent(exponent)
+    self.shadowing = Self.confineShadowing(shadowing)
   }
+
+  private static func confineExponent(_ value: Double) -> Double { value.isNaN ? 2 : min(max(value, 1), 8) }
+  private static func confineShadowing(_ value: Double) -> Double { value.isNaN ? 0 : min(max(value, 0), 20) }
 
   /// Nothing in the way: the exponent 2, no shadowing.
   public static let freeSpace = PathLoss()

@@ -18,6 +18,9 @@ public final class CaptureFile {
   private var hasFailed = false
   private let failed: (HCITransportError) -> Void
 
+  /// So many octets wait for a slow reader; beyond that the capture ends.
+  private static let pendingMax = 16 << 20
+
   /// Makes a btsnoop file, replacing an older one. `failed` is called once, on the loop, if it cannot be written further:
   /// it then ends there.
   public convenience init(
@@ -32,7 +35,8 @@ public final class CaptureFile {
   public init(
     emptyAt path: String, loop: EventLoop, failed: @escaping (HCITransportError) -> Void
   ) throws(HCITransportError) {
-    descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+    // Nobody waits for the reader of a pipe: one that is not there is an error, one that is slow has the packets kept.
+    descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0o644)
     guard descriptor >= 0 else {
       throw HCITransportError("cannot write the capture \(path): \(errorText(errno))")
     }
@@ -75,6 +79,10 @@ public final class CaptureFile {
         bytes.baseAddress.map { unsafe write(descriptor, $0 + written, bytes.count - written) } ?? 0
       }
       if count < 0, errno == EINTR { continue }
+      if count < 0, errno == EAGAIN, pending.count - written < Self.pendingMax {
+        pending.bytes.removeFirst(written)
+        return
+      }
       // A full disk ends the capture, not the program.
       if count <= 0 {
         hasFailed = true

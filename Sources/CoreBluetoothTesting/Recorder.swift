@@ -33,7 +33,9 @@ final class Recorder: @unchecked Sendable {
     watch.workArrived = { ct_signal() }
     if recording.contains(.apps) {
       watch.called = { [self] device, request in add(.call(request), device) }
-      watch.delivered = { [self] device, event in add(.callback(event), device) }
+      watch.delivered = { [self] device, event in
+        if event.isCallback { add(.callback(event), device) }
+      }
     }
     if recording.contains(.hci) {
       watch.hci = { [self] device, direction, type, payload in add(.hci(direction, type, payload), device) }

@@ -37,8 +37,8 @@ public final class Timeline: Sendable {
     /// The device's name; empty for the world.
     public var device: String
     public var kind: Kind
-    /// For calls and callbacks the method's name, such as `connect` and `didConnect`; for ATT the PDU's of the Core
-    /// Specification.
+    /// For calls and callbacks what tells the method from others, such as `connect`, `didConnect` and `didUpdateState`
+    /// (`docs/testing.md` has all); for ATT the PDU's name in the Core Specification.
     public var name: String
     /// The rest, for people; octets in hexadecimal.
     public var detail: String
@@ -113,10 +113,15 @@ public final class Timeline: Sendable {
   /// All of it as lines of JSON, each an ``Entry/json``.
   public var jsonLines: String { entries.map { $0.json + "\n" }.joined() }
 
-  /// The last entries, for messages.
-  func tail(_ count: Int) -> [Entry] {
-    let wanted = stamped.filter { $0.record.isForPeople }
-    return wanted.suffix(count).map(Self.entry)
+  /// The last `count` entries of each device that is wanted, for messages.
+  func tail(_ count: Int, where isWanted: (String) -> Bool) -> [Entry] {
+    var counts: [String: Int] = [:]
+    var found: [Stamped] = []
+    for entry in stamped.reversed() where entry.record.isForPeople && isWanted(entry.device) {
+      counts[entry.device, default: 0] += 1
+      if counts[entry.device, default: 0] <= count { found.append(entry) }
+    }
+    return found.reversed().map(Self.entry)
   }
 
   /// A btsnoop file (H4) of what went between the host and the controller of `device`, for Wireshark and `btmon -r`. Its
@@ -132,15 +137,25 @@ public final class Timeline: Sendable {
     return Data(writer.bytes)
   }
 
-  /// A pcap file of all that was on air, for Wireshark: with channel, RSSI, direction and PHY of each packet, and the world's
-  /// time. Encrypted packets are as they were on air.
+  /// A pcap file of all that was on air, for Wireshark: with channel, RSSI, direction and PHY of each packet, in the order of
+  /// their beginnings, with the clock of ``hciCapture(of:)``. Encrypted packets are as they were on air.
   public func airCapture() -> Data {
-    var file = Data()
-    let capture = AirCapture { bytes in bytes.withUnsafeBytes { unsafe file.append(contentsOf: $0) } }
-    for entry in stamped {
-      if case .air(let info, let pdu) = entry.record { capture.observe(info, pdu: pdu.span.bytes) }
+    var parts: [(start: Int64, octets: Data)] = []
+    var start = Int64.min
+    let capture = AirCapture { bytes in
+      parts.append((start, bytes.withUnsafeBytes { unsafe Data($0) }))
     }
-    return file
+    let epoch = TimeSpan(nanoseconds: Self.epoch * 1000)
+    // They were seen at their ends.
+    for entry in stamped {
+      guard case .air(var info, let pdu) = entry.record else { continue }
+      info.start = info.start + epoch
+      info.end = info.end + epoch
+      start = info.start.nanoseconds
+      capture.observe(info, pdu: pdu.span.bytes)
+    }
+    let ordered = parts.enumerated().sorted { ($0.element.start, $0.offset) < ($1.element.start, $1.offset) }
+    return ordered.reduce(into: Data()) { $0.append($1.element.octets) }
   }
 
   /// Midnight UTC on 1 January 2026, in microseconds since 1970: when worlds begin.

@@ -35,6 +35,16 @@ extension SystemRequest {
 }
 
 extension SystemEvent {
+  /// Whether a delegate is told of it.
+  var isCallback: Bool {
+    switch self {
+    case .maximumWriteLengthChanged, .centralChanged: false
+    // Often nobody waits for room.
+    case .writeCreditsGranted, .updateCreditsGranted: false
+    default: true
+    }
+  }
+
   var timelineText: (name: String, detail: String) {
     switch self {
     case .stateChanged(let state): ("didUpdateState", "\(state)")

@@ -97,8 +97,9 @@ public struct VirtualDevice: Sendable {
   /// Replaces the services of a device that plays a profile by those of another one, as an update of the firmware does:
   /// clients hear of it by Service Changed.
   ///
-  /// - Throws: what is wrong with the profile, as `file:line:column: text` without the file.
+  /// - Throws: what is wrong with the profile, as `line:column: text`; ``NoProfilePlayed`` where the device plays none.
   public func update(toProfile json: String) throws {
+    guard world.playsProfile(device) else { throw NoProfilePlayed(name: name) }
     let profile = try Profile(parsing: Array(json.utf8))
     world.note("its services change", device)
     world.play(profile, on: device)

@@ -17,8 +17,8 @@ import Synchronization
 ///     try await world.run(until: { app.isConnected })
 ///
 /// In virtual time, the default, nothing happens while anything of an app is under way: blocks that its queues have,
-/// tasks, what the main actor has to do. When all is done the next thing happens, at its exact time. So ten minutes pass in
-/// milliseconds, and a test sees the same in each run. `Task.sleep` and `asyncAfter` of apps, and of the test, are in that
+/// tasks, what the main actor has to do. When all is done the next thing happens, at its exact time. So ten minutes pass in a
+/// second or two, and a test sees the same in each run. `Task.sleep` and `asyncAfter` of apps, and of the test, are in that
 /// time; `docs/testing.md` says what is not.
 ///
 /// The test itself counts as an app: time passes while it awaits something, whatever that is, and stands still else. Worlds
@@ -132,14 +132,17 @@ extension VirtualRadio {
 
   /// Places a device that plays a profile (`docs/profiles.md`), given as JSON.
   ///
-  /// - Parameter name: the device's; nil: the profile's.
-  /// - Throws: what is wrong with the profile, as `line:column: text`.
+  /// - Parameter name: the device's; nil: the profile's. Give one to have several devices of one profile.
+  /// - Throws: what is wrong with the profile, as `line:column: text`; ``DeviceNameTaken`` where a device of that name plays a
+  ///   profile already.
   @discardableResult
   public func place(profile json: String, named name: String? = nil, at position: Position? = nil) throws
     -> VirtualDevice
   {
     let profile = try Profile(parsing: Array(json.utf8))
-    let device = device(name ?? profile.name)
+    let name = name ?? profile.name
+    if state.withLock({ $0.profiles[name] != nil }) { throw DeviceNameTaken(name: name) }
+    let device = device(name)
     if let position { device.move(to: position) }
     play(profile, on: device.device)
     return device
@@ -161,6 +164,8 @@ extension VirtualRadio {
       state.profiles[device.name] = PlayedProfile.play(profile, on: device, core.radio)
     }
   }
+
+  func playsProfile(_ device: SteppedDevice) -> Bool { state.withLock { $0.profiles[device.name] != nil } }
 
   func isOn(_ device: SteppedDevice) -> Bool { state.withLock { !$0.switchedOff.contains(device.name) } }
 
@@ -187,6 +192,22 @@ public struct Recording: OptionSet, Sendable {
   public static let all: Recording = [.apps, .hci, .air]
 }
 
+/// Two devices of a world cannot play their profiles under one name.
+public struct DeviceNameTaken: Error, CustomStringConvertible, Sendable {
+  public var name: String
+  public var description: String {
+    "a device \"\(name)\" plays a profile already; give the other one a name of its own: place(…, named: \"\(name) 2\")"
+  }
+}
+
+/// Only a device that plays a profile can play another one.
+public struct NoProfilePlayed: Error, CustomStringConvertible, Sendable {
+  public var name: String
+  public var description: String {
+    "device \"\(name)\" plays no profile that could be replaced; apps on it change their services themselves"
+  }
+}
+
 /// Something did not come about in time.
 public struct WorldTimeout: Error, CustomStringConvertible, Sendable {
   public var description: String
@@ -196,7 +217,8 @@ extension VirtualRadio {
   /// The time since the world began.
   public var now: Duration { .nanoseconds(core.now.nanoseconds) }
 
-  /// Lets so much time pass, exactly; a virtual world then stands still until the test awaits something again.
+  /// Lets so much time pass, exactly; a virtual world then stands still until the test awaits something again. All time
+  /// ends after 73 years.
   public func advance(isolation: isolated (any Actor)? = #isolation, by span: Duration) async {
     await core.wait(until: Instant(nanoseconds: core.now.nanoseconds + max(0, span.nanosecondCount)))
   }
@@ -211,24 +233,32 @@ extension VirtualRadio {
   ///
   /// - Throws: ``WorldTimeout`` if it does not hold within `timeout` of the world's time.
   public func run(
-    isolation: isolated (any Actor)? = #isolation, until condition: () throws -> Bool, timeout: Duration = .seconds(60)
+    isolation: isolated (any Actor)? = #isolation, until condition: () throws -> Bool, timeout: Duration = .seconds(60),
+    fileID: StaticString = #fileID, line: UInt = #line
   ) async throws {
-    let end = Instant(nanoseconds: core.now.nanoseconds + timeout.nanosecondCount)
+    let end = min(Instant(nanoseconds: core.now.nanoseconds + timeout.nanosecondCount), WorldCore.end)
     while true {
       let activity = core.activityCount
       if try condition() { return }
       guard core.now < end, !core.isEnded else {
         throw WorldTimeout(
-          description: "the condition did not come to hold within \(timeout), at \(now) of the world's time; "
-            + replayLine + timeline.tail(Self.tailCount).map { "\n  \($0)" }.joined())
+          description: "\(fileID):\(line): the condition did not come to hold within \(timeout), until "
+            + "\(Timeline.seconds(now)) s of the world's time; \(replayLine)" + tail.map { "\n  \($0)" }.joined())
       }
       await core.wait(until: min(end, core.now + Self.lookPeriod), activity: activity)
     }
   }
 
   private static let lookPeriod = TimeSpan.seconds(1)
-  /// So many of the last entries a failure shows.
-  private static let tailCount = 12
+  /// So many of the last entries of each device a failure shows.
+  private static let tailCount = 8
+
+  /// The last that happened, for a failure's message: to the devices with apps, if there are any.
+  private var tail: [Timeline.Entry] {
+    let playing = Set(state.withLock { $0.profiles.keys })
+    let found = timeline.tail(Self.tailCount) { !playing.contains($0) }
+    return found.isEmpty ? timeline.tail(Self.tailCount) { _ in true } : found
+  }
 
   /// Keeps time from passing, for what virtual time cannot see: until ``Hold/release()``, or the last reference to it.
   public func hold() -> Hold { Hold(core) }
@@ -262,6 +292,7 @@ extension Duration {
   var nanosecondCount: Int64 {
     let (seconds, attoseconds) = components
     let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-    return overflow ? (seconds < 0 ? .min / 4 : .max / 4) : min(product, .max / 4) + attoseconds / 1_000_000_000
+    let limit = Int64.max / 4
+    return overflow ? (seconds < 0 ? -limit : limit) : min(max(product, -limit), limit) + attoseconds / 1_000_000_000
   }
 }

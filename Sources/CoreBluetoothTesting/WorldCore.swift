@@ -13,7 +13,8 @@ public enum WorldSpeed: Sendable, Hashable {
   case virtual
   /// With the wall clock.
   case real
-  /// So many times as fast as the wall clock.
+  /// So many times as fast as the wall clock: 0.001...1000. Other factors count as the nearest of these, what is no number
+  /// as 1.
   case times(Double)
 }
 
@@ -61,12 +62,16 @@ final class WorldCore: @unchecked Sendable {
   private var lastActive = Instant.zero
   private var hasStalled = false
   private var guardian = Guardian()
+  /// Since when, by the wall clock, apps have been busy without time going on, and whether that was said.
+  private var restless: (since: Int64, isReported: Bool)?
   private var start: Int64 = 0
   /// What lives as long as the world does.
   private let kept = Mutex<[any Sendable]>([])
   /// Held during a turn: when the world ends, its parts end on another thread.
   private let turning = Mutex(())
 
+  /// The end of all time, some 73 years on: there a world stands still, and sums with it do not overflow.
+  static let end = Instant(nanoseconds: .max / 4)
   /// Events fired in one turn, so that other worlds get theirs.
   private static let eventsPerTurn = 4096
   /// So long nothing may happen to any app while nobody has asked for time to pass.
@@ -109,7 +114,7 @@ final class WorldCore: @unchecked Sendable {
   /// many deliveries. Whoever was not counted before, as a test is not that makes its first world, is counted afterwards.
   func wait(isolation: isolated (any Actor)? = #isolation, until: Instant, activity: UInt64? = nil) async {
     Conductor.shared.turn(to: self)
-    await waitOnce(until: until.nanoseconds, activity)
+    await waitOnce(until: min(until, Self.end).nanoseconds, activity)
     // A task that is resumed before it was suspended just goes on, on a thread that nobody counts.
     var attempts = 0
     while id != 0, ct_current() != id, !isEnded {
@@ -149,7 +154,7 @@ final class WorldCore: @unchecked Sendable {
       await withCheckedContinuation { continuation in
         let isOver = shared.withLock { shared in
           guard !shared.isEnded, shared.cancelled.remove(id) == nil else { return true }
-          shared.waiters.append(Waiter(until: until.nanoseconds, id: id, continuation: continuation))
+          shared.waiters.append(Waiter(until: min(until, Self.end).nanoseconds, id: id, continuation: continuation))
           return false
         }
         if isOver { continuation.resume() } else { ct_signal() }
@@ -192,7 +197,7 @@ final class WorldCore: @unchecked Sendable {
       switch speed {
       case .virtual: virtualTurn()
       case .real: pacedTurn(1)
-      case .times(let factor): pacedTurn(factor)
+      case .times(let factor): pacedTurn(factor.isNaN ? 1 : min(max(factor, 0.001), 1000))
       }
     }
   }
@@ -240,6 +245,7 @@ final class WorldCore: @unchecked Sendable {
   }
 
   private func setNow(_ instant: Instant) {
+    restless = nil
     nowNanoseconds.store(instant.nanoseconds, ordering: .releasing)
     ct_world_set_now(id, instant.nanoseconds)
   }
@@ -292,6 +298,7 @@ final class WorldCore: @unchecked Sendable {
   /// anything in the process runs, another test maybe, that may be what it waits for.
   private func watchBusy() -> Turn {
     guardian.noteActivity()
+    noteRestless()
     let counts = ct_count(id)
     guard counts.running > 0 else { return .idle }
     let age = Self.wallClock() - counts.since
@@ -307,6 +314,19 @@ final class WorldCore: @unchecked Sendable {
     }
     return .wait(Self.look)
   }
+
+  /// Says once if time cannot go on because an app is never done.
+  private func noteRestless() {
+    let now = Self.wallClock()
+    guard let restless else { return self.restless = (now, false) }
+    guard !restless.isReported, now - restless.since > Self.restlessMax else { return }
+    self.restless = (restless.since, true)
+    report(
+      "time has stood still for \((now - restless.since) / 1_000_000_000) s, as something of an app or of the test is never "
+        + "done: a loop around Task.yield(), a block that queues the next one, a hold() that is not released?")
+  }
+
+  private static let restlessMax: Int64 = 10_000_000_000
 
   // MARK: - Wall clock
 
@@ -330,6 +350,8 @@ final class WorldCore: @unchecked Sendable {
         radio.step()
       }
       nowNanoseconds.store(radio.simulator.now.nanoseconds, ordering: .releasing)
+      // Also where the simulator cannot keep up: whoever waits waits for simulated time.
+      takeDueWaiter()?.continuation.resume()
       return .moved
     }
     radio.simulator.run(until: target)

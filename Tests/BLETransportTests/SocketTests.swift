@@ -272,6 +272,48 @@ private func temporaryPath(_ name: String) -> String {
     #expect(told.first?.contains("/dev/full") == true)
   }
 
+  /// Nobody waits for who reads a pipe: not for its coming, and not for its reading on.
+  @Test func aCaptureIntoAPipeHoldsNothingUp() async throws {
+    let loop = try #require(EventLoop(name: "test"))
+    defer { loop.stop() }
+    let path = temporaryPath("pipe")
+    defer { unlink(path) }
+    #expect(mkfifo(path, 0o600) == 0)
+    let messages = Box<[String]>([])
+    let isOpen = await onLoop(loop) { (try? CaptureFile(path: path, loop: loop) { _ in }) != nil }
+    #expect(!isOpen)
+    let reader = open(path, O_RDONLY | O_NONBLOCK)
+    defer { close(reader) }
+    let files = Box<[CaptureFile]>([])
+    let payload = [UInt8](repeating: 7, count: 200)
+    await onLoop(loop) {
+      guard let file = try? CaptureFile(path: path, loop: loop, failed: { messages.value.append($0.description) })
+      else {
+        return
+      }
+      files.value = [file]
+    }
+    // More than a pipe holds.
+    for _ in 0..<50 {
+      await onLoop(loop) {
+        for _ in 0..<20 { files.value.first?.record(.hostToController, .aclData, payload.span.bytes) }
+      }
+    }
+    var taken: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 1 << 20)
+    for _ in 0..<100 {
+      let count = read(reader, &chunk, chunk.count)
+      if count > 0 { taken += chunk.prefix(count) }
+      // What was kept follows with the next packets.
+      await onLoop(loop) { files.value.first?.record(.hostToController, .aclData, payload.span.bytes) }
+    }
+    #expect(await onLoop(loop) { messages.value }.isEmpty)
+    #expect(taken.count > 16 + 1_000 * 225)
+    #expect(taken.prefix(8) == Array("btsnoop\0".utf8)[...])
+    #expect((taken.count - 16) % 225 == 0)
+    await onLoop(loop) { files.value = [] }
+  }
+
   @Test func controlLinesAreAnswered() async throws {
     let loop = try #require(EventLoop(name: "test"))
     defer { loop.stop() }
