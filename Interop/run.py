@@ -20,6 +20,8 @@ import tempfile
 import threading
 import time
 
+import captures
+
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -376,6 +378,48 @@ def scenario_crowd(bench):
     bench.check('every value and every write arrived, in order', finish)
 
 
+def scenario_encrypted(bench):
+    """An encrypted link on our radio: the air shows nothing of it but with the key, and then all that the hosts exchanged."""
+    # For tshark's judgement is only what has names in it: it knows neither encrypted PDUs nor the newer Encryption Change.
+    folder = bench.folder
+    air, clear = folder / 'encrypted.pcap', bench.arguments.captures / 'interop-encrypted-clear-air.pcap'
+    sim = bench.start(bench.arguments.ble, 'sim', '--json', '--listen', 'tcp:127.0.0.1:0', '--air-capture', air,
+                      '--capture', folder / 'encrypted.btsnoop')
+    address = sim.wait_for('listening')['address'].removeprefix('tcp:')
+    hosts = bench.foreign('encrypted.py', f'tcp-client:{address}')
+    paired = bench.check('two foreign hosts pair and encrypt', hosts.wait_for, 'paired', encrypted=True)
+    if not paired:
+        return
+    bench.check('they exchange values', lambda: expect(hosts.finish(), 0, 'the exit code'))
+    values = [event for event in hosts.events if event['event'] == 'value']
+    bench.check('every value came back', lambda: expect(
+        [event['read'] for event in values], [event['wrote'] for event in values], 'what was read'))
+    sim.stop()
+
+    def octets(path, pieces):
+        return captures.frames(pieces(path))
+
+    def compare():
+        # The Central's host is the second that joined.
+        hci = octets(folder / 'encrypted-2.btsnoop', captures.hci_pieces)
+        shown = octets(clear, captures.air_pieces)
+        for ours, theirs in (('sent', 'central'), ('received', 'peripheral')):
+            if len(hci[ours]) < 40:
+                raise Failed(f'only {len(hci[ours])} frames went over HCI')
+            expect(shown.get(theirs), hci[ours], f'the frames of the {theirs} on air')
+
+    def without():
+        data = air.read_bytes()
+        for event in values[2:]:
+            if bytes.fromhex(event['wrote'])[:20] in data:
+                raise Failed('the capture shows a value in clear')
+
+    bench.check('without the key the capture shows no value', without)
+    bench.check('it is decrypted with the key', lambda: expect(
+        bench.start(bench.arguments.ble, 'decrypt', air, '--key', paired['key'], '--output', clear).finish(), 0, 'the exit code'))
+    bench.check('then the air has the frames of HCI, octet for octet', compare)
+
+
 def scenario_judge(bench):
     """The judge of the captures has to find each kind of fault, else its silence means nothing."""
     request, short = b'\x0a\x03\x00', b'\x0a\x03'
@@ -424,6 +468,7 @@ SCENARIOS = {
     'our-peripheral-on-foreign-controllers': scenario_foreign_controllers_serve,
     'our-central-on-foreign-controllers': scenario_foreign_controllers_explore,
     'crowd': scenario_crowd,
+    'encrypted': scenario_encrypted,
 }
 
 
