@@ -165,12 +165,21 @@ import Testing
     try await world.run(until: { app.isSubscribed })
   }
 
+  @Test func namesAreTakenOnce() throws {
+    #expect(throws: DeviceNameTaken.self) { try world.place(profileFile: heartRateSensor, named: sensor.name) }
+    try world.place(profileFile: heartRateSensor, named: "another")
+    #expect(throws: NoProfilePlayed.self) { try phone.update(toProfile: "{}") }
+  }
+
   @Test func failuresTellHowToReplayThem() async throws {
     let error = await #expect(throws: WorldTimeout.self) {
       try await world.run(until: { app.connections == 7 }, timeout: .seconds(2))
     }
     let text = try #require(error?.description)
     #expect(text.contains("VirtualRadio(seed: 2)"), "\(text)")
+    #expect(text.hasPrefix("CoreBluetoothTestingTests/FaultTests.swift:\(#line - 4): "), "\(text)")
+    #expect(
+      text.contains(" phone ") && !text.contains("updateCredits"), "what happened to the app, not what the sensor did")
     #expect(text.contains("didUpdateValue"), "\(text)")
   }
 }

@@ -56,6 +56,17 @@ import Testing
     #expect(capture.starts(with: Data("btsnoop\0".utf8)) && capture.count > 1000)
     let air = first.timeline.airCapture()
     #expect(air.starts(with: [0x4D, 0x3C, 0xB2, 0xA1]) && air.count > 10_000)
+    // Of one clock, and in order: seconds and nanoseconds of each record, after the file's 24 octets.
+    var times: [UInt64] = []
+    var position = 24
+    while position < air.count {
+      let field = { (offset: Int) in
+        (0..<4).reduce(UInt64(0)) { $0 | UInt64(air[position + offset + $1]) << (8 * UInt64($1)) }
+      }
+      times.append(field(0) * 1_000_000_000 + field(4))
+      position += 16 + Int(field(8))
+    }
+    #expect(times == times.sorted() && times.first.map { $0 / 1_000_000_000 } == 1_767_225_600)
     let (second, again) = try await world()
     #expect(second.timeline.hciCapture(of: again) == capture)
     #expect(second.timeline.airCapture() == air)
